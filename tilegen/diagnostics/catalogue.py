@@ -1,0 +1,110 @@
+"""The catalogue of diagnostics. A member's name is its stable code; its value says it in the author's words.
+
+Use `fault(Code.X, span, field=…)` to make a Diagnostic and `fail(...)` to raise one at once.
+`docs/errors.md` is generated from this file. Each entry has a test that makes it fire.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NoReturn
+
+from tilegen.diagnostics.core import Diagnostic, Entry, Note, TilegenError
+from tilegen.syntax.span import Span
+
+
+class Code(enum.Enum):
+    # ---- syntax and names (tilegen.syntax, tilegen.sema) ----
+    # ---- schedules and lowering (tilegen.passes) ----
+    # ---- plan and resources (tilegen.checks, tilegen.ir) ----
+    # ---- building (tilegen.targets) ----
+    TMA_RANK = Entry(
+        "{tensor}: a TMA tensor map has one to five dimensions",
+        ("index {tensor} by fewer axes in one tile, or choose `via {tensor} rows`",),
+        "cuTensorMapEncodeTiled: tensorRank",
+    )
+    TMA_ADDRESS = Entry(
+        "{tensor} does not start on a 16-byte boundary: it is {past} bytes past one, and TMA cannot load from there",
+        ("pass an array that is not a slice starting inside a row", "copy {tensor} first"),
+        "cuTensorMapEncodeTiled: globalAddress is a multiple of 16",
+    )
+    TMA_EXTENT = Entry(
+        "{tensor}: the extent of {axis} is out of TMA's range",
+        ("pass an array whose {axis} has between 1 and 2**31 positions",),
+        "cuTensorMapEncodeTiled: globalDim",
+    )
+    TMA_STRIDE_ALIGNMENT = Entry(
+        "{tensor}: neighbours along {axis} do not lie a multiple of 16 bytes apart, and TMA cannot step so",
+        ("pad the rows of {tensor} so that each is a multiple of 16 bytes long", "copy {tensor} into such an array"),
+        "cuTensorMapEncodeTiled: globalStrides are multiples of 16",
+    )
+    TMA_STRIDE_RANGE = Entry(
+        "{tensor}: the stride of {axis} is out of TMA's range",
+        ("copy {tensor} into a contiguous array",),
+        "cuTensorMapEncodeTiled: globalStrides are below 2**40",
+    )
+    TMA_BOX = Entry(
+        "{tensor}: one TMA box takes at most 256 positions of {axis}",
+        ("block {axis} by at most 256, or a multiple of a number that is",),
+        "cuTensorMapEncodeTiled: boxDim",
+    )
+    TMA_BOX_BYTES = Entry(
+        "{tensor}: the inner side of a TMA box, along {axis}, is not a multiple of 16 bytes",
+        ("give {axis} an extent that fills whole 16-byte chunks",),
+        "cuTensorMapEncodeTiled: boxDim[0] times the element size is a multiple of 16",
+    )
+    TMA_ELEMENT_STRIDE = Entry(
+        "{tensor}: TMA takes every first to eighth element of {axis}, no fewer",
+        ("index {tensor} with a coefficient of at most 8 along {axis}",),
+        "cuTensorMapEncodeTiled: elementStrides",
+    )
+    TMA_SWIZZLE = Entry(
+        "{tensor}: the inner side of the box, along {axis}, is wider than the swizzle",
+        ("split {axis} into parts as wide as the swizzle",),
+        "cuTensorMapEncodeTiled: the inner box side is at most the swizzle span",
+    )
+    TMA_FILL = Entry(
+        "{tensor}: only floating types can be filled with NaN outside the tensor",
+        ("fill {tensor} with zero",),
+        "cuTensorMapEncodeTiled: oobFill",
+    )
+    # ---- launching (tilegen.runtime) ----
+    # ---- emulation (tilegen.emulate) ----
+    # ---- commands (tilegen.cli) ----
+    BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
+
+
+def fault(
+    code: Code,
+    span: Span | None,
+    *,
+    got: str = "",
+    wanted: str = "",
+    notes: tuple[Note, ...] = (),
+    **fields: object,
+) -> Diagnostic:
+    """A diagnostic with the entry's message and fixes filled in from `fields`."""
+    entry = code.value
+    return Diagnostic(
+        code=code.name,
+        span=span,
+        message=entry.message.format(**fields),
+        got=got,
+        wanted=wanted,
+        notes=notes,
+        fixes=tuple(f.format(**fields) for f in entry.fixes),
+        rule=entry.rule,
+    )
+
+
+def fail(
+    code: Code,
+    span: Span | None,
+    *,
+    got: str = "",
+    wanted: str = "",
+    notes: tuple[Note, ...] = (),
+    **fields: object,
+) -> NoReturn:
+    """Raise a TilegenError holding this one diagnostic."""
+    raise TilegenError((fault(code, span, got=got, wanted=wanted, notes=notes, **fields),))
