@@ -72,6 +72,7 @@ class Code(enum.Enum):
     # ---- emulation (tilegen.emulate) ----
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
+    CANNOT_WRITE = Entry("the output files cannot be written to {folder}: {reason}", ("choose another folder with -o",))
 
 
 def fault(

@@ -1,0 +1,36 @@
+"""Where the commands print: results to stdout, faults to stderr, colour only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_PIPE_WIDTH = 10_000  # nobody reads a pipe at 80 columns: no line is wrapped or cut
+
+
+def stdout() -> Console:
+    """A console on the present stdout."""
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def stderr_has_colour() -> bool:
+    return Console(file=sys.stderr).color_system is not None
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A plain table: numbers to the right, the first column to the left."""
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column, name in enumerate(header):
+        numbers = bool(rows) and all(_is_number(row[column]) for row in rows)
+        made.add_column(name, justify="right" if numbers else "left", header_style="dim", no_wrap=numbers)
+    for row in rows:
+        made.add_row(*(Text(str(cell)) for cell in row))
+    return made
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) or str(cell) == ""

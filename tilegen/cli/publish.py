@@ -1,0 +1,62 @@
+"""Output files appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tilegen.diagnostics.catalogue import Code, fail
+
+
+def publish(files: dict[str, bytes], folder: Path) -> None:
+    """Write every file (name → contents) into `folder`, made if need be, or leave it as it was.
+
+    Everything is written to a folder beside the targets first, so that a full disk or an interrupt cannot
+    leave half a file; then files are moved into place, and moved back if one of them cannot be.
+    Fails with CANNOT_WRITE.
+    """
+    made = _outermost_missing(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tilegen-", dir=folder) as scratch:
+            new, old = Path(scratch, "new"), Path(scratch, "old")
+            new.mkdir()
+            old.mkdir()
+            for name, contents in files.items():
+                (new / name).write_bytes(contents)
+            _swap(list(files), folder, new, old)
+    except OSError as error:
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+        fail(Code.CANNOT_WRITE, None, folder=folder, reason=error.strerror or str(error))
+    except BaseException:
+        if made:
+            shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def _swap(names: list[str], folder: Path, new: Path, old: Path) -> None:
+    done: list[str] = []
+    try:
+        for name in names:
+            target = folder / name
+            done.append(name)
+            if os.path.lexists(target) and not target.is_dir():
+                target.rename(old / name)
+            (new / name).rename(target)
+    except BaseException:
+        for name in done:
+            target = folder / name
+            if not (new / name).exists():
+                target.unlink()
+            if os.path.lexists(old / name):
+                (old / name).rename(target)
+        raise
+
+
+def _outermost_missing(folder: Path) -> Path | None:
+    """The highest folder on the way that does not exist yet: what to remove if nothing can be written."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    return missing[-1] if missing else None

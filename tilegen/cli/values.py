@@ -1,0 +1,89 @@
+"""What `-D` and `--size` take: `name=value` pairs, with lists for ragged axes."""
+
+from __future__ import annotations
+
+import re
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import ParamValue
+
+SizeValue = int | float | list[int]
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
+
+
+def parameters(pairs: tuple[str, ...]) -> dict[str, ParamValue]:
+    """`("D=64", "causal=true", "T=f16")` as parameter values.
+
+    Fails with BAD_USAGE on anything that is not name=value with a number, true, false or an element type.
+    """
+    values: dict[str, ParamValue] = {}
+    for pair in pairs:
+        name, text = _split(pair, "-D")
+        _once(name, values, "-D")
+        values[name] = _parameter(name, text)
+    return values
+
+
+def sizes(options: tuple[str, ...]) -> dict[str, SizeValue]:
+    """`("B=2,Sq=[0,9,130]", "scale=0.1")` as sizes, lengths along a ragged axis, and scalars.
+
+    Fails with BAD_USAGE on anything else, and on a negative length.
+    """
+    values: dict[str, SizeValue] = {}
+    for option in options:
+        for pair in _COMMA_OUTSIDE_BRACKETS.split(option):
+            name, text = _split(pair, "--size")
+            _once(name, values, "--size")
+            values[name] = _size(name, text)
+    return values
+
+
+def _split(pair: str, option: str) -> tuple[str, str]:
+    name, equals, text = (part.strip() for part in pair.partition("="))
+    if not equals or not text or not _NAME.fullmatch(name):
+        fail(Code.BAD_USAGE, None, what=f"{option} takes name=value", got=repr(pair.strip()), wanted="name=value")
+    return name, text
+
+
+def _once(name: str, values: dict[str, ParamValue] | dict[str, SizeValue], option: str) -> None:
+    if name in values:
+        fail(Code.BAD_USAGE, None, what=f"{option} gives {name} twice")
+
+
+def _parameter(name: str, text: str) -> ParamValue:
+    if text in ("true", "false"):
+        return text == "true"
+    if text in {dtype.value for dtype in DType}:
+        return DType(text)
+    number = _number(text)
+    if number is None:
+        wanted = "a number, true, false, or an element type: " + ", ".join(dtype.value for dtype in DType)
+        fail(Code.BAD_USAGE, None, what=f"-D {name} has no value that a parameter can take", got=text, wanted=wanted)
+    return number
+
+
+def _size(name: str, text: str) -> SizeValue:
+    if text.startswith("[") and text.endswith("]"):
+        lengths = [_number(item.strip()) for item in text[1:-1].split(",")] if text[1:-1].strip() else []
+        whole = [length for length in lengths if isinstance(length, int) and length >= 0]
+        if not whole or len(whole) != len(lengths):
+            fail(
+                Code.BAD_USAGE, None, what=f"--size {name} is no list of lengths", got=text, wanted="such as [0,9,130]"
+            )
+        return whole
+    number = _number(text)
+    if number is None:
+        fail(Code.BAD_USAGE, None, what=f"--size {name} is no number", got=text, wanted="a number, or a list [0,9,130]")
+    return number
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
