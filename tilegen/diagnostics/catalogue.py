@@ -68,11 +68,49 @@ class Code(enum.Enum):
         ("fill {tensor} with zero",),
         "cuTensorMapEncodeTiled: oobFill",
     )
+    NVRTC_MISSING = Entry(
+        "the CUDA compiler library NVRTC cannot be loaded: {reason}",
+        ("pip install nvidia-cuda-nvrtc",),
+    )
+    NVRTC_FAILED = Entry(
+        "the CUDA compiler library NVRTC gave up: {reason}",
+        ("install a newer nvidia-cuda-nvrtc (13.0 or later)",),
+    )
+    CUDA_COMPILE = Entry(
+        "the CUDA text made from this does not compile: {reason}",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+    )
+    MMA_SERIALISED = Entry(
+        "the compiler runs the products one after another here instead of overlapping them, due to {reason}",
+        ("use smaller blocks or more consumers", "give the consumers more registers", "drop the directive named here"),
+        "no product may be serialised: it would not run as planned",
+    )
+    WAIT_INJECTED = Entry(
+        "the compiler put a {what} of its own here: {reason}",
+        ("use smaller blocks or more consumers", "drop the directive named here"),
+        "every wait is one of the plan's",
+    )
+    SET_REGISTERS_IGNORED = Entry(
+        "the compiler ignores the register split between producer and consumers: {reason}",
+        ("drop `registers` from the schedule",),
+        "setmaxnreg needs a known register count at entry",
+    )
     # ---- launching (tilegen.runtime) ----
     # ---- emulation (tilegen.emulate) ----
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
-    CANNOT_WRITE = Entry("the output files cannot be written to {folder}: {reason}", ("choose another folder with -o",))
+    CANNOT_WRITE = Entry(
+        "the output files cannot be written to {folder}: {reason}",
+        ("choose another folder with -o",),
+    )
+    TARGET_NOT_YET = Entry(
+        "the target {target} cannot be compiled for yet",
+        ("leave out --target, or give --target hopper",),
+    )
+    NOT_A_SPEC = Entry(
+        "{file} is no .tile text: {reason}",
+        ("give the path of a .tile file; `tilegen inspect` takes .ptx and .cubin files as well",),
+    )
 
 
 def fault(

@@ -1,0 +1,211 @@
+"""CUDA text → PTX and cubin, by the NVRTC of the installed wheel, and what its log says.
+
+One program for sm_90a yields both, so the PTX that the emulator runs is the PTX the cubin came from.
+What the log calls a mere performance note (serialised products, an injected wait, an ignored setmaxnreg)
+breaks the plan, and is an error here. Messages are told apart by their text: the codes move between versions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.syntax.span import Span
+
+ARCHITECTURE = "sm_90a"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas reports for one entry: registers a thread at entry, bytes of local memory, named barriers.
+
+    `registers` is the count at entry: with setmaxnreg it says nothing about a role; the spills do.
+    """
+
+    entry: str
+    registers: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    barriers: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The outcome of one compilation. `seconds` is NVRTC's own time."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+    nvrtc_version: tuple[int, int]
+    seconds: float
+    usage: tuple[Usage, ...]
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """(major, minor) of the NVRTC in use. Raises TilegenError where there is none."""
+    try:
+        _, major, minor = _call(_nvrtc().nvrtcVersion())
+    except RuntimeError as e:  # cuda-bindings looks for the library at the first call
+        fail(Code.NVRTC_MISSING, None, reason=str(e))
+    return int(major), int(minor)
+
+
+def compile_cuda(source: str, name: str, *, include_line_info: bool = True) -> Compiled:
+    """Compile one CUDA text, reported under `name`.cu, for sm_90a.
+
+    Raises TilegenError with a diagnostic for each error, placed on the spec line that the text's `#line` names.
+    """
+    options = [f"--gpu-architecture={ARCHITECTURE}", "-default-device", "--ptxas-options=-v"]
+    if include_line_info:
+        options.append("-lineinfo")
+    version = nvrtc_version()
+    start = time.perf_counter()
+    ok, log, ptx, cubin = _compile(source, f"{name}.cu", options, ("PTX", "CUBIN"))
+    seconds = time.perf_counter() - start
+    places = _Places(source, name)
+    if not ok:
+        if "ptxas" in log and not ptx:
+            # ptxas speaks of lines of a PTX text that NVRTC then withholds: compile for the virtual architecture.
+            virtual = ["--gpu-architecture=compute_90a", "-default-device", "-lineinfo"]
+            ptx = _compile(source, f"{name}.cu", virtual, ("PTX",))[2]
+        places.read(_text(ptx))
+        raise TilegenError(tuple(_errors(log, places)) or (fault(Code.CUDA_COMPILE, None, reason=log.strip()),))
+    text = _text(ptx)
+    places.read(text)
+    faults = scan_log(log, places)
+    if faults:
+        raise TilegenError(tuple(faults))
+    return Compiled(text, cubin, log, version, seconds, parse_usage(log))
+
+
+# ---- what the log says ---------------------------------------------------------------------------
+
+
+class _Places:
+    """From a line of the generated text or of the PTX to the spec line it came from."""
+
+    def __init__(self, source: str, name: str) -> None:
+        self.own = f"{name}.cu"
+        self.files = set(re.findall(r'^\s*#\s*(?:line\s+)?\d+\s+"([^"]+)"', source, re.M)) - {self.own}
+        self.lines: list[Span | None] = []
+
+    def read(self, ptx: str) -> None:
+        """Take the `.loc` of every line of the PTX."""
+        numbered = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M))
+        here: Span | None = None
+        self.lines = []
+        for line in ptx.splitlines():
+            if m := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", line):
+                here = self.span(numbered.get(m[1], ""), int(m[2]))
+            self.lines.append(here)
+
+    def span(self, file: str, line: int) -> Span | None:
+        return Span(file, line, 1, line, 1) if file in self.files else None
+
+    def ptx_line(self, number: int) -> Span | None:
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else None
+
+
+_SPOKEN = re.compile(r"^ptxas\s+\w+\s*:\s*(?:\(\w+\)\s*)?(?:Potential Performance Loss:\s*)?(?P<text>.*)$", re.M)
+
+
+def scan_log(log: str, places: _Places | None = None) -> list[Diagnostic]:
+    """The notes of a successful compilation that break the plan, as diagnostics."""
+    found: list[Diagnostic] = []
+    for m in _SPOKEN.finditer(log):
+        text = m["text"].strip()
+        number = re.search(r"\bline (\d+)", text)
+        span = places.ptx_line(int(number[1])) if places and number else None
+        if "serialized due to" in text:
+            found.append(fault(Code.MMA_SERIALISED, span, reason=text.split("serialized due to", 1)[1].strip()))
+        elif "is injected in" in text:
+            found.append(
+                fault(Code.WAIT_INJECTED, span, what=text.split(" is injected in")[0].split()[-1], reason=text)
+            )
+        elif "'setmaxnreg' ignored" in text:
+            found.append(fault(Code.SET_REGISTERS_IGNORED, span, reason=text.split("ignored", 1)[1].strip(" ;.")))
+    return found
+
+
+def parse_usage(log: str) -> tuple[Usage, ...]:
+    """What `--ptxas-options=-v` reports for each entry."""
+    out = []
+    for part in re.split(r"Compiling entry function ", log)[1:]:
+        entry = part.split("'")[1]
+        spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part)
+        used = re.search(r"Used (\d+) registers(?:, used (\d+) barriers)?", part)
+        stack, stores, loads = (int(g) for g in spills.groups()) if spills else (0, 0, 0)
+        registers, barriers = (int(used[1]), int(used[2] or 0)) if used else (0, 0)
+        out.append(Usage(entry, registers, stack, stores, loads, barriers))
+    return tuple(out)
+
+
+def _errors(log: str, places: _Places) -> list[Diagnostic]:
+    found = []
+    for m in re.finditer(
+        r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #\S+)?: (?P<text>.*)$", log, re.M
+    ):
+        got = f"{m['file']}:{m['line']}"
+        found.append(fault(Code.CUDA_COMPILE, places.span(m["file"], int(m["line"])), reason=m["text"], got=got))
+    for m in re.finditer(r"^ptxas (?:.*?line (?P<line>\d+); )?(?:error|fatal)\s*: (?P<text>.*)$", log, re.M):
+        span = places.ptx_line(int(m["line"])) if m["line"] else None
+        if m["line"] or not found:
+            got = f"PTX line {m['line']}" if m["line"] else ""
+            found.append(fault(Code.CUDA_COMPILE, span, reason=m["text"], got=got))
+    return found
+
+
+# ---- the library ---------------------------------------------------------------------------------
+
+
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as e:
+        fail(Code.NVRTC_MISSING, None, reason=str(e))
+    return nvrtc
+
+
+def _call(result: tuple[Any, ...]) -> tuple[Any, ...]:
+    if int(result[0]) != 0:
+        _, text = _nvrtc().nvrtcGetErrorString(result[0])
+        fail(Code.NVRTC_FAILED, None, reason=f"{result[0].name}: {text.decode() if text else ''}")
+    return result
+
+
+def _compile(source: str, file: str, options: list[str], wanted: tuple[str, ...]) -> tuple[bool, str, bytes, bytes]:
+    """(succeeded, log, PTX, cubin); what was not wanted or not made is empty."""
+    nvrtc = _nvrtc()
+    _, program = _call(nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), 0, [], []))
+    try:
+        result = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+        if result not in (nvrtc.nvrtcResult.NVRTC_SUCCESS, nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION):
+            _call((result,))
+        ok = result == nvrtc.nvrtcResult.NVRTC_SUCCESS
+        log = _fetch(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        outputs = dict.fromkeys(("PTX", "CUBIN"), b"")
+        if ok:
+            for w in wanted:
+                outputs[w] = _fetch(getattr(nvrtc, f"nvrtcGet{w}Size"), getattr(nvrtc, f"nvrtcGet{w}"), program)
+        return ok, _text(log), outputs["PTX"], outputs["CUBIN"]
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _fetch(size: Any, get: Any, program: Any) -> bytes:
+    _, n = _call(size(program))
+    buffer = b" " * int(n)  # filled in place
+    _call(get(program, buffer))
+    return buffer
+
+
+def _text(raw: bytes) -> str:
+    """Text of NVRTC, with the `.file` names as `#line` gave them (NVRTC puts the working directory before them)."""
+    here = re.escape(os.getcwd())
+    return re.sub(rf'^(\s*\.file\s+\d+\s+"){here}/', r"\1", raw.rstrip(b"\0 ").decode(errors="replace"), flags=re.M)
