@@ -1,0 +1,51 @@
+"""What a diagnostic is, how errors travel, and the one catalogue's entry type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.syntax.span import Span
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A catalogue entry: the message (a format string over the diagnostic's fields), the rule behind it
+    with its origin, and what the author can do."""
+
+    message: str
+    fixes: tuple[str, ...]
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A second place, such as "declared here"."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault: `code` is a member name of the catalogue; `span` None where no spec line is at fault."""
+
+    code: str
+    span: Span | None
+    message: str
+    got: str = ""
+    wanted: str = ""
+    notes: tuple[Note, ...] = ()
+    fixes: tuple[str, ...] = ()
+    rule: str = ""
+
+
+@dataclass
+class TilegenError(Exception):
+    """The user's input is wrong or a check failed: one or more diagnostics, never an internal fault."""
+
+    diagnostics: tuple[Diagnostic, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{d.span}: {d.code}: {d.message}" if d.span else f"{d.code}: {d.message}" for d in self.diagnostics
+        )

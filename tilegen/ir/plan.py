@@ -1,0 +1,723 @@
+"""The plan: one sequence of operations a role, with every wait, arrival, byte, fence and register written down.
+
+`synchronise` makes it; nothing rewrites it. Templates spell it, the checks read it, JSON carries it.
+
+Conventions
+- A ring's positions are absolute: a *cursor* counts the slots that a role has passed, from 0, over all work
+  items. Stage = position mod depth, parity = (position div depth) & 1. A role moves a cursor by `Advance` only.
+- Full barriers are waited with the parity of the position, empty barriers with the opposite one, so that the
+  first `depth` fills find the ring empty.
+- `tile[rows, cols]` in shared memory: columns are cut into chunks of `chunk` elements (the swizzle width), each
+  chunk stored as `rows` lines: byte(r, c) = (c div chunk) * rows * line + r * line + swizzled((c mod chunk) * size).
+- Fragments belong to one warpgroup of 128 threads. Layouts (hardware.md 3.4; thread t of 128, lane = t mod 32):
+    acc  64 x cols, cols/2 registers: element v at row 16*(t/32) + lane/4 + 8*((v/2)%2), column 8*(v/4) + 2*(lane%4) + v%2
+    a    the A operand of wgmma: acc's elements packed two to a register, cols/4 registers
+    row  one value a row, 2 registers (v is the row half), equal in the four lanes of a quad unless `partial`
+    col  one value a column, cols/4 registers: element v at column 8*(v/2) + 2*(lane%4) + v%2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.uniform import Uniform
+from tilegen.syntax.span import Span
+
+# ---- what the kernel is given ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MapParam:
+    """A tensor map by value (128 bytes)."""
+
+    descriptor: str
+
+
+@dataclass(frozen=True)
+class SizeParam:
+    """A size or an integer scalar, int32."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    """A float scalar, f32."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PointerParam:
+    """Base address of a tensor."""
+
+    tensor: str
+
+
+@dataclass(frozen=True)
+class StrideParam:
+    """Stride of a tensor's dimension (0 is the outermost) in elements, int64."""
+
+    tensor: str
+    dim: int
+
+
+Param: TypeAlias = "MapParam | SizeParam | ScalarParam | PointerParam | StrideParam"
+
+
+@dataclass(frozen=True)
+class MapDim:
+    """One dimension of a tensor map, innermost first.
+
+    Plain: the whole tensor dimension `dim`. `chunk` > 0: the inner dimension cut into chunks: `part` "inner" is
+    the position inside a chunk (extent `chunk`), "outer" the chunk number (extent dims[dim] / chunk, stride
+    chunk elements).
+    """
+
+    dim: int
+    box: int
+    chunk: int = 0
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor map, built at launch from the real shape and strides."""
+
+    name: str
+    tensor: str
+    dims: tuple[MapDim, ...]
+    swizzle: int  # bytes: 0, 32, 64, 128
+    fill: str  # "zero" | "nan"
+    store: bool
+    span: Span
+
+
+# ---- shared memory ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tile in shared memory, `stages` of them `stage_bytes` apart from `offset` (bytes in dynamic shared memory).
+
+    `parts`: independent copies, one for each consumer warpgroup; copy p of stage s is number s * parts + p.
+    `line` is the bytes of a chunk's row. `host` names the buffer whose bytes these are, if aliased.
+    """
+
+    name: str
+    dtype: DType
+    rows: int
+    cols: int
+    chunk: int
+    line: int
+    swizzle: int
+    offset: int
+    stage_bytes: int
+    stages: int
+    parts: int
+    host: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A buffer with a full and an empty mbarrier for each stage and part.
+
+    full: `full_arrivals` arrivals plus the expected bytes; empty: `empty_arrivals` arrivals, of one thread a
+    warpgroup (`release` "warpgroup") or of one a warp ("warp"). Barrier of stage s, part p: offset + 8 * (s * parts + p).
+    """
+
+    name: str
+    buffer: str
+    depth: int
+    parts: int
+    full: int
+    empty: int
+    full_arrivals: int
+    empty_arrivals: int
+    release: str
+    bytes: int  # expected by a full barrier each time
+    span: Span
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A counter of one role over a ring's positions."""
+
+    name: str
+    ring: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """`ring@cursor`, in the part that is the constant `part`, or the reader's own warpgroup if None."""
+
+    ring: str
+    cursor: str
+    part: int | None = None
+
+
+# ---- fragments and element expressions ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Registers of a warpgroup. `storage` names the fragment whose registers hold it (its own name: its own)."""
+
+    name: str
+    layout: str  # acc | a | row | col
+    rows: int
+    cols: int
+    dtype: DType
+    storage: str
+    span: Span
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers a thread."""
+        if self.layout == "row":
+            return 2
+        if self.layout == "col":
+            return self.cols // 4
+        return self.cols // (4 if self.layout == "a" else 2)
+
+
+@dataclass(frozen=True)
+class Element:
+    """The element of a fragment at this position; row and col fragments are broadcast."""
+
+    fragment: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    value: float
+
+
+@dataclass(frozen=True)
+class Value:
+    """A uniform float: a scalar parameter, or a name bound by LetFloat."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class IntValue:
+    """A uniform integer, converted to f32."""
+
+    value: Uniform
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """Global position of this element along the fragment's "row" or "col" direction, as f32: origin + local index."""
+
+    along: str
+    origin: Uniform
+
+
+@dataclass(frozen=True)
+class Compute:
+    """op: add sub mul div neg fma(a, b, c) · ex2 lg2 rcp sqrt rsqrt tanh erf abs floor min max pow ·
+    eq ne lt le gt ge and or not · select(c, a, b) · round(x) to `dtype` and back · ratio(a, b): a / b, 0 where b is 0"""
+
+    op: str
+    args: tuple[ElementExpr, ...]
+    dtype: DType | None = None
+
+
+ElementExpr: TypeAlias = "Element | Literal | Value | IntValue | Coordinate | Compute"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A condition on an element: row_factor * row + col_factor * col + offset >= 0, row and col local to the fragment."""
+
+    row_factor: int
+    col_factor: int
+    offset: Uniform
+
+
+# ---- operations ------------------------------------------------------------------------------------
+# Each carries the span of the spec's statement that it comes from; `statement` is that statement's name.
+
+
+@dataclass(frozen=True)
+class Let:
+    """Bind a uniform integer for the rest of the enclosing body."""
+
+    name: str
+    value: Uniform
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class LetFloat:
+    """Bind a uniform float. `value` has no fragment in it. `load`: (tensor, index a dimension) reads one element instead."""
+
+    name: str
+    value: ElementExpr | None
+    load: tuple[str, tuple[Uniform, ...]] | None
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA."""
+
+    index: str
+    total: Uniform
+    mode: str
+    body: tuple[Operation, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class For:
+    """for var in [start, stop): body. `label` says what the loop is, for readers ("inside", "right straddle")."""
+
+    var: str
+    start: Uniform
+    stop: Uniform
+    body: tuple[Operation, ...]
+    label: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class If:
+    """A branch that the whole role takes together."""
+
+    condition: Uniform
+    body: tuple[Operation, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class SetRegisters:
+    count: int
+    increase: bool
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Expect:
+    """One arrival on the full barrier of the slot, and the bytes it is to expect."""
+
+    slot: Slot
+    bytes: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class TmaLoad:
+    """Issue one box: coordinates innermost first, to `offset` bytes inside the slot; completes on its full barrier."""
+
+    descriptor: str
+    coordinates: tuple[Uniform, ...]
+    slot: Slot
+    offset: int
+    bytes: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class TmaStore:
+    """Issue one box from a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one thread."""
+
+    descriptor: str
+    coordinates: tuple[Uniform, ...]
+    buffer: str
+    offset: int
+    bytes: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class StoreCommit:
+    """Close the group of TMA stores issued so far, by the thread that issued them."""
+
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class StoreWait:
+    """Wait until at most `pending` groups are unfinished: `read` until their shared memory is read, else until written."""
+
+    pending: int
+    read: bool
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class WaitFull:
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class WaitEmpty:
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class ArriveEmpty:
+    """Release the slot: this role reads it no more in this generation."""
+
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Move a cursor to the next position."""
+
+    cursor: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class OrderWait:
+    """Wait for this warpgroup's turn (named barrier `first_id` + warpgroup, 2 x 128 threads)."""
+
+    first_id: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class OrderPass:
+    """Hand the turn to the next warpgroup, cyclically."""
+
+    first_id: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class OrderStart:
+    """Before the first turn: the last warpgroup passes, so that warpgroup 0 begins."""
+
+    first_id: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class GroupSync:
+    """All 128 threads of each warpgroup meet (named barrier `first_id` + warpgroup)."""
+
+    first_id: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class FenceAsync:
+    """Generic writes to shared memory become visible to TMA and wgmma (fence.proxy.async)."""
+
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class SlotOperand:
+    """A wgmma operand in shared memory, in a ring slot.
+
+    major: "k" or "mn": which direction is contiguous. offsets: bytes added to the slot for each k step (of 16
+    columns for 16-bit types). warpgroup: bytes added for each warpgroup index. leading, stride: the
+    descriptor's LBO and SBO in bytes (hardware.md 3.4).
+    """
+
+    slot: Slot
+    major: str
+    offsets: tuple[int, ...]
+    warpgroup: int
+    leading: int
+    stride: int
+    swizzle: int
+
+
+@dataclass(frozen=True)
+class FragmentOperand:
+    """The A operand in registers (layout "a"): k step n is registers 4n … 4n+3."""
+
+    fragment: str
+
+
+@dataclass(frozen=True)
+class Mma:
+    """Issue a product: accumulator (acc) += a x b over len(offsets) k steps; zero: the first step overwrites.
+
+    Asynchronous: accumulator, A fragment and slots are in flight until a MmaWait retires `token`.
+    """
+
+    token: str
+    accumulator: str
+    a: SlotOperand | FragmentOperand
+    b: SlotOperand
+    n: int
+    dtype: DType
+    zero: bool
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class MmaFence:
+    """wgmma.fence: registers written before are visible to the products issued after."""
+
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class MmaCommit:
+    """Close a wgmma group holding the tokens issued since the last commit."""
+
+    tokens: tuple[str, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class MmaWait:
+    """Wait until at most `pending` groups are unfinished. `retires`: tokens known complete after it."""
+
+    pending: int
+    retires: tuple[str, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Init:
+    """Every element of a fragment := value."""
+
+    fragment: str
+    value: float
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Map:
+    """out := expression, element by element, over out's layout."""
+
+    out: str
+    value: ElementExpr
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Elements for which some conjunction of `alternatives` holds keep their value; the others become `identity`."""
+
+    fragment: str
+    alternatives: tuple[tuple[Bound, ...], ...]
+    identity: float
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class RowFold:
+    """out (row) := fold of an acc fragment along its columns. kind: sum max min.
+
+    scope "quad": over the whole row, in all four lanes; "thread": this thread's elements only (out is partial).
+    """
+
+    out: str
+    source: str
+    kind: str
+    scope: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class QuadReduce:
+    """Combine a partial row fragment over the four lanes of each row."""
+
+    fragment: str
+    kind: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Relayout:
+    """out (a, 16-bit) := source (acc, f32) rounded to out's type and packed: an accumulator becomes an A operand."""
+
+    out: str
+    source: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class ReadShared:
+    """out (acc) := this warpgroup's 64 rows of the tile in a slot, converted to f32."""
+
+    out: str
+    slot: Slot
+    row_offset: int  # rows added for each warpgroup index
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class WriteShared:
+    """This warpgroup's part of a buffer := source (acc), rounded to the buffer's type."""
+
+    buffer: str
+    source: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class LoadVector:
+    """out (row or col) := elements of a tensor along one dimension, converted to f32; 0 at or past `limit`.
+
+    index: one uniform a dimension; dimension `dim` adds the element's local position (a row's includes
+    64 * warpgroup already in the index).
+    """
+
+    out: str
+    tensor: str
+    index: tuple[Uniform, ...]
+    dim: int
+    limit: Uniform
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """Rows of an acc fragment, rounded to the tensor's type, to global memory from registers.
+
+    index: one uniform a dimension, the fragment's corner; rows run along `row_dim`, columns along `col_dim`
+    (the innermost, stride 1). Elements at or past `row_limit` / `col_limit` (global positions) are not written.
+    `vector`: elements stored at once (16 bytes).  `whole_vectors`: col_limit never cuts a vector.
+    """
+
+    fragment: str
+    tensor: str
+    index: tuple[Uniform, ...]
+    row_dim: int
+    col_dim: int
+    row_limit: Uniform
+    col_limit: Uniform
+    vector: int
+    whole_vectors: bool
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class StoreVector:
+    """A row fragment along dimension `dim` of a tensor, by one lane a row; nothing at or past `limit`."""
+
+    fragment: str
+    tensor: str
+    index: tuple[Uniform, ...]
+    dim: int
+    limit: Uniform
+    span: Span
+    statement: str = ""
+
+
+Operation: TypeAlias = (
+    "Let | LetFloat | Work | For | If | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait"
+    " | WaitFull | WaitEmpty | ArriveEmpty | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
+    " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
+    " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector"
+)
+
+
+# ---- the whole -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RolePlan:
+    """One sequence run by `warpgroups` warpgroups from `first` on. elected: by one thread of the first warp only
+    (after SetRegisters, which all its warps run). In a consumer, the symbol `warpgroup` is its index in the role."""
+
+    name: str
+    kind: str  # producer | consumer
+    first: int
+    warpgroups: int
+    registers: int | None
+    elected: bool
+    cursors: tuple[Cursor, ...]
+    fragments: tuple[Fragment, ...]
+    body: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """What a kernel parameter's tensor looks like: extents as polynomials' uniform expressions, outermost first."""
+
+    name: str
+    dtype: DType
+    dims: tuple[Uniform, ...]
+    output: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A kernel. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`: dynamic, base 1024-aligned.
+
+    `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`: what the compiler
+    mended or chose, in words.
+    """
+
+    name: str
+    target: str
+    source_name: str
+    params: tuple[Param, ...]
+    tensors: tuple[TensorShape, ...]
+    descriptors: tuple[Descriptor, ...]
+    buffers: tuple[Buffer, ...]
+    rings: tuple[Ring, ...]
+    roles: tuple[RolePlan, ...]
+    threads: int
+    shared_bytes: int
+    registers_at_entry: int
+    grid: Uniform
+    notes: tuple[str, ...] = field(default=())
+
+    def descriptor(self, name: str) -> Descriptor:
+        return next(d for d in self.descriptors if d.name == name)
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    def ring(self, name: str) -> Ring:
+        return next(r for r in self.rings if r.name == name)
+
+    def role(self, name: str) -> RolePlan:
+        return next(r for r in self.roles if r.name == name)
+
+    def tensor(self, name: str) -> TensorShape:
+        return next(t for t in self.tensors if t.name == name)
