@@ -9,17 +9,19 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import ParamValue
 
 SizeValue = int | float | list[int]
+Parameters = dict[str, ParamValue]
+Sizes = dict[str, SizeValue]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
-def parameters(pairs: tuple[str, ...]) -> dict[str, ParamValue]:
+def parameters(pairs: tuple[str, ...]) -> Parameters:
     """`("D=64", "causal=true", "T=f16")` as parameter values.
 
     Fails with BAD_USAGE on anything that is not name=value with a number, true, false or an element type.
     """
-    values: dict[str, ParamValue] = {}
+    values: Parameters = {}
     for pair in pairs:
         name, text = _split(pair, "-D")
         _once(name, values, "-D")
@@ -27,12 +29,12 @@ def parameters(pairs: tuple[str, ...]) -> dict[str, ParamValue]:
     return values
 
 
-def sizes(options: tuple[str, ...]) -> dict[str, SizeValue]:
+def sizes(options: tuple[str, ...]) -> Sizes:
     """`("B=2,Sq=[0,9,130]", "scale=0.1")` as sizes, lengths along a ragged axis, and scalars.
 
     Fails with BAD_USAGE on anything else, and on a negative length.
     """
-    values: dict[str, SizeValue] = {}
+    values: Sizes = {}
     for option in options:
         for pair in _COMMA_OUTSIDE_BRACKETS.split(option):
             name, text = _split(pair, "--size")
@@ -48,7 +50,7 @@ def _split(pair: str, option: str) -> tuple[str, str]:
     return name, text
 
 
-def _once(name: str, values: dict[str, ParamValue] | dict[str, SizeValue], option: str) -> None:
+def _once(name: str, values: Parameters | Sizes, option: str) -> None:
     if name in values:
         fail(Code.BAD_USAGE, None, what=f"{option} gives {name} twice")
 
