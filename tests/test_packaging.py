@@ -72,7 +72,7 @@ def assert_works(bin: Path, installed_in: Path, elsewhere: Path) -> None:
     """The command checks a sample from another folder, by the package that stands in `installed_in`."""
     place = call(bin / "python", "-c", "import tilegen; print(tilegen.__file__)", cwd=elsewhere).strip()
     assert Path(place).resolve().is_relative_to(installed_in.resolve())
-    script = "from tilegen.resources import resource; print(resource('grammar', 'tile.lark'), resource('templates', 'hopper'))"
+    script = "from tilegen.resources import resource as r; print(r('grammar', 'tile.lark'), r('templates', 'hopper'))"
     grammar, templates = call(bin / "python", "-c", script, cwd=elsewhere).split()
     assert Path(grammar).resolve().is_relative_to(installed_in.resolve())
     assert Path(templates).resolve().is_relative_to(installed_in.resolve())
