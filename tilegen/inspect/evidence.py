@@ -1,0 +1,71 @@
+"""Which hardware features generated code uses, counted in its SASS or in its PTX."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilegen.targets.hopper.sass import Function
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A machine instruction, what it shows, and the PTX instruction that becomes it."""
+
+    name: str
+    shows: str
+    ptx: re.Pattern[str]
+
+
+def _feature(name: str, shows: str, ptx: str) -> Feature:
+    return Feature(name, shows, re.compile(r"(?<![\w.])" + ptx))
+
+
+FEATURES: tuple[Feature, ...] = (
+    _feature("UTMALDG", "TMA load", r"cp\.async\.bulk\.tensor\.\dd\.shared::\w+\.global\b"),
+    _feature("MULTICAST", "TMA load to several CTAs", r"cp\.async\.bulk\.tensor\.\dd\.[\w.:]*multicast::cluster"),
+    _feature("SYNCS.ARRIVE.TRANS64", "barrier that counts bytes", r"mbarrier\.arrive\.expect_tx\b"),
+    _feature("ELECT", "one elected thread", r"elect\.sync\b"),
+    _feature("HGMMA", "warpgroup product", r"wgmma\.mma_async\b"),
+    _feature("UTMASTG", "TMA store", r"cp\.async\.bulk\.tensor\.\dd\.global\.shared::cta\b"),
+    _feature("USETMAXREG", "registers moved between roles", r"setmaxnreg\b"),
+    _feature("LDGSTS", "copy without TMA", r"cp\.async\.c[ag]\.shared"),
+    _feature("LDL", "spilled: local load", r"ld\.local\b"),
+    _feature("STL", "spilled: local store", r"st\.local\b"),
+)
+
+_SETMAXNREG = re.compile(r"(?<![\w.])setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
+_ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.M)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Counts of one kernel, in the order of FEATURES, and the registers a thread that each role asks for."""
+
+    kernel: str
+    counts: tuple[int, ...]
+    registers: tuple[int, ...]
+
+    def count(self, name: str) -> int:
+        return next(n for feature, n in zip(FEATURES, self.counts, strict=True) if feature.name == name)
+
+
+def in_sass(function: Function) -> Evidence:
+    """What one kernel's machine code holds."""
+    found = function.evidence()
+    return Evidence(function.name, tuple(found[f.name] for f in FEATURES), function.register_counts())
+
+
+def in_ptx(text: str) -> tuple[Evidence, ...]:
+    """What each entry of a PTX text holds."""
+    text = re.sub(r"//.*|/\*[\s\S]*?\*/", "", text)
+    starts = list(_ENTRY.finditer(text))
+    ends = [m.start() for m in starts[1:]] + [len(text)]
+    return tuple(
+        Evidence(
+            m[1],
+            tuple(len(f.ptx.findall(text, m.start(), end)) for f in FEATURES),
+            tuple(int(n) for n in _SETMAXNREG.findall(text, m.start(), end)),
+        )
+        for m, end in zip(starts, ends, strict=True)
+    )

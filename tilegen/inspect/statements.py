@@ -1,0 +1,87 @@
+"""What became of each statement of a spec: its operations in the plan, its instructions in the machine code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilegen.ir.plan import For, If, Operation, Plan, Work
+from tilegen.ir.tile import Definition, Move, TileProgram
+from tilegen.targets.hopper.sass import Function, Instruction
+
+
+@dataclass(frozen=True)
+class Step:
+    """The operations of one statement in one body of a role: `where` names the enclosing loops, outermost first."""
+
+    role: str
+    where: str
+    operations: tuple[tuple[str, int], ...]  # (kind, how many), in order of first appearance
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A move or equation, and what it became. `instructions`: (opcode without modifiers, how many), most first."""
+
+    line: int
+    text: str
+    steps: tuple[Step, ...]
+    instructions: tuple[tuple[str, int], ...]
+
+
+def statements(program: TileProgram, plan: Plan, code: Function) -> tuple[Statement, ...]:
+    """Every move and equation of the spec, in the order of its lines."""
+    found = sorted(_moves_and_equations(program), key=lambda item: (item.span.line, item.span.column))
+    steps = [(role.name, where, operation) for role in plan.roles for where, operation in _walk(role.body, ())]
+    return tuple(
+        Statement(
+            item.span.line,
+            " ".join(program.source.line(n).split("#")[0].strip() for n in _lines(item)).strip(),
+            _steps([step for step in steps if step[2].statement == item.name]),
+            _instructions(program.source.name, _lines(item), code.instructions),
+        )
+        for item in found
+    )
+
+
+def unclaimed(program: TileProgram, code: Function) -> int:
+    """How many instructions stem from no move or equation: set-up, work decoding, loop counters."""
+    lines = {n for item in _moves_and_equations(program) for n in _lines(item)}
+    return sum(not _stems_from(i, program.source.name, lines) for i in code.instructions)
+
+
+def _moves_and_equations(program: TileProgram) -> tuple[Move | Definition, ...]:
+    return (*program.moves, *program.definitions)
+
+
+def _lines(item: Move | Definition) -> range:
+    return range(item.span.line, item.span.end_line + 1)
+
+
+def _walk(body: tuple[Operation, ...], where: tuple[str, ...]) -> Iterator[tuple[str, Operation]]:
+    for operation in body:
+        yield " › ".join(where), operation
+        if isinstance(operation, Work):
+            yield from _walk(operation.body, (*where, "each work item"))
+        elif isinstance(operation, For):
+            yield from _walk(operation.body, (*where, operation.label or f"for {operation.var}"))
+        elif isinstance(operation, If):
+            yield from _walk(operation.body, (*where, "if"))
+
+
+def _steps(found: list[tuple[str, str, Operation]]) -> tuple[Step, ...]:
+    grouped: dict[tuple[str, str], Counter[str]] = {}
+    for role, where, operation in found:
+        grouped.setdefault((role, where), Counter())[type(operation).__name__] += 1
+    return tuple(Step(role, where, tuple(kinds.items())) for (role, where), kinds in grouped.items())
+
+
+def _instructions(file: str, lines: range, code: tuple[Instruction, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple(Counter(i.opcode.split(".")[0] for i in code if _stems_from(i, file, lines)).most_common())
+
+
+def _stems_from(instruction: Instruction, file: str, lines: range | set[int]) -> bool:
+    """Whether the innermost spec line that the instruction names is one of these."""
+    own = next((place for place in instruction.places if place.file == file), None)
+    return own is not None and own.line in lines
