@@ -95,6 +95,59 @@ class Code(enum.Enum):
         ("drop `registers` from the schedule",),
         "setmaxnreg needs a known register count at entry",
     )
+    DISASSEMBLER_MISSING = Entry(
+        "the disassembler nvdisasm is not installed",
+        ("pip install nvidia-cuda-nvdisasm",),
+    )
+    DISASSEMBLER_FAILED = Entry(
+        "nvdisasm cannot read the machine code: {reason}",
+        ("install an nvidia-cuda-nvdisasm at least as new as nvidia-cuda-nvrtc",),
+    )
+    GATE_COUNT = Entry(
+        "{loop}: the machine code does not hold the {what} that the plan has",
+        ("drop the directive named here, or choose smaller blocks",),
+        "SASS gate: products, waits and fences of each step are those of the plan",
+    )
+    GATE_LOCAL_MEMORY = Entry(
+        "{loop}: the registers do not suffice, values go through memory in every step",
+        ("use smaller blocks or more consumers", "give the consumers more registers"),
+        "SASS gate: no local memory in a consumer's streamed loop",
+    )
+    GATE_OVERHEAD = Entry(
+        "{loop}: the machine code spends more {what} on every step than the plan accounts for",
+        ("drop the directive named here, or choose smaller blocks",),
+        "SASS gate: at most 4 moves to uniform registers and 8 register moves a step",
+    )
+    GATE_ORDER = Entry(
+        "{loop}: the compiler changed the order of products and waits",
+        ("drop the directive that orders them",),
+        "SASS gate: groups of products and waits follow each other as planned",
+    )
+    GATE_UNDER = Entry(
+        "{loop}: {statement} does not run under {product}: too few {opcode} stand before the wait for it",
+        ("drop `under {product}: {statement}`, or use `batch`",),
+        "SASS gate: what the plan puts under a product stands between its issue and its wait",
+    )
+    GATE_LOOP_UNKNOWN = Entry(
+        "the machine code has a loop with products at {address}, and the plan has none",
+        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        "SASS gate: loops with products are those of the plan",
+    )
+    GATE_LOOP_MISSING = Entry(
+        "{loop}: the machine code has no such loop",
+        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        "SASS gate: loops with products are those of the plan",
+    )
+    GATE_EVIDENCE = Entry(
+        "the machine code has too few {opcode} instructions",
+        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        "SASS gate: the plan's use of the hardware is in the machine code",
+    )
+    GATE_REGISTERS = Entry(
+        "the machine code splits the registers otherwise than the plan",
+        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        "SASS gate: setmaxnreg as planned",
+    )
     # ---- launching (tilegen.runtime) ----
     # ---- emulation (tilegen.emulate) ----
     # ---- commands (tilegen.cli) ----

@@ -7,7 +7,6 @@ breaks the plan, and is an error here. Messages are told apart by their text: th
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax.span import Span
 
 ARCHITECTURE = "sm_90a"
+# NVRTC puts the working directory before relative file names; under this root the outputs do not depend on it.
+_ROOT = "/tilegen.src/"
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def _call(result: tuple[Any, ...]) -> tuple[Any, ...]:
 def _compile(source: str, file: str, options: list[str], wanted: tuple[str, ...]) -> tuple[bool, str, bytes, bytes]:
     """(succeeded, log, PTX, cubin); what was not wanted or not made is empty."""
     nvrtc = _nvrtc()
-    _, program = _call(nvrtc.nvrtcCreateProgram(source.encode(), file.encode(), 0, [], []))
+    _, program = _call(nvrtc.nvrtcCreateProgram(_rooted(source).encode(), (_ROOT + file).encode(), 0, [], []))
     try:
         result = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
         if result not in (nvrtc.nvrtcResult.NVRTC_SUCCESS, nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION):
@@ -206,6 +207,13 @@ def _fetch(size: Any, get: Any, program: Any) -> bytes:
 
 
 def _text(raw: bytes) -> str:
-    """Text of NVRTC, with the `.file` names as `#line` gave them (NVRTC puts the working directory before them)."""
-    here = re.escape(os.getcwd())
-    return re.sub(rf'^(\s*\.file\s+\d+\s+"){here}/', r"\1", raw.rstrip(b"\0 ").decode(errors="replace"), flags=re.M)
+    return strip_root(raw.rstrip(b"\0 ").decode(errors="replace"))
+
+
+def strip_root(text: str) -> str:
+    """`text` with file names as the `#line` directives gave them."""
+    return text.replace(_ROOT, "")
+
+
+def _rooted(source: str) -> str:
+    return re.sub(r'^(\s*#\s*(?:line\s+)?\d+\s+")(?!/)', rf"\1{_ROOT}", source, flags=re.M)
