@@ -1,0 +1,165 @@
+"""The Scheduled program: every decision taken, no synchronisation yet.
+
+It holds decisions in primitive form; what follows from them (tile shapes, bytes, byte counts, who waits for
+whom) is derived by `synchronise`. Directives of the schedule language are rewrites of this, one function each
+in `passes/rewrites.py`.
+
+A streamed loop runs over iterations t = 0 … n-1 of its blocks. A step with distance k works, at time t, on
+iteration t - k; the loop is laid out for t = 0 … n-1+max(k), each step present where 0 <= t - k < n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tilegen.ir.folded import FoldedOp, FoldedProgram
+from tilegen.syntax.span import Span
+
+
+@dataclass(frozen=True)
+class AxisRole:
+    """grid: a work item holds one block of it · stream: visited block by block · hold: whole in its tile."""
+
+    axis: str
+    role: str
+    block: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of the folded program, `distance` iterations late."""
+
+    op: str
+    distance: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Products issued together, in this order, with one commit.
+
+    wait: "now": awaited before anything else of the body · "needed": awaited where a later step needs it, or
+    needs its registers · "next": awaited one iteration later, so that one group stays in flight.
+    """
+
+    steps: tuple[Step, ...]
+    wait: str
+    span: Span
+
+
+Item: TypeAlias = "Step | Batch"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A loop over the blocks of one streamed axis; direction "up" or "down"."""
+
+    axis: str
+    direction: str
+    body: tuple[Item, ...]
+    span: Span
+
+    @property
+    def reach(self) -> int:
+        """The largest distance in it."""
+        return max((s.distance for s in self.steps), default=0)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(s for item in self.body for s in (item.steps if isinstance(item, Batch) else (item,)))
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Operations outside any streamed loop, in order."""
+
+    body: tuple[Item, ...]
+    span: Span
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(s for item in self.body for s in (item.steps if isinstance(item, Batch) else (item,)))
+
+
+Phase: TypeAlias = "Stream | Straight"
+
+
+@dataclass(frozen=True)
+class TileBuffer:
+    """Where a tile stands in shared memory: a ring of `depth` slots, `apart` one for each consumer warpgroup."""
+
+    tile: str
+    depth: int
+    apart: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class Store:
+    """How an output leaves: "rows" from registers, predicated · "tma" through shared memory (bytes of tile `host`, or its own)."""
+
+    output: str
+    via: str
+    host: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Consumer warpgroups sharing out the block of `axis`; registers a thread, None: no reallocation."""
+
+    count: int
+    axis: str
+    consumer_registers: int | None
+    producer_registers: int | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class WorkOrder:
+    """Order of work items. axes: innermost first; descending: walked from the far end.
+
+    persistent: None or "static". group: (axis, bytes or None, count or None): items of the axis kept together.
+    """
+
+    axes: tuple[str, ...]
+    descending: tuple[str, ...]
+    persistent: str | None
+    group: tuple[str, int | None, int | None] | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A folded program with its schedule."""
+
+    program: FoldedProgram
+    target: str
+    roles: tuple[AxisRole, ...]
+    workers: Workers
+    order: WorkOrder
+    tiles: tuple[TileBuffer, ...]
+    stores: tuple[Store, ...]
+    phases: tuple[Phase, ...]
+    turns: tuple[str, ...]  # products issued by one warpgroup at a time; empty: no turns
+    span: Span
+
+    def role(self, axis: str) -> AxisRole:
+        return next(r for r in self.roles if r.axis == axis)
+
+    def has_role(self, axis: str, role: str) -> bool:
+        return any(r.axis == axis and r.role == role for r in self.roles)
+
+    def tile(self, name: str) -> TileBuffer:
+        return next(t for t in self.tiles if t.tile == name)
+
+    def store(self, output: str) -> Store:
+        return next(s for s in self.stores if s.output == output)
+
+    def op(self, name: str) -> FoldedOp:
+        return self.program.op(name)
+
+    def with_role(self, role: AxisRole) -> Scheduled:
+        return replace(self, roles=tuple(role if r.axis == role.axis else r for r in self.roles))

@@ -1,0 +1,142 @@
+"""Helpers over expressions of the Tile program: axes reached, structural keys, factors, positivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import Affine, Apply, Cast, Expr, Fold, Lookup, Number, Position, Read, Symbol, TileProgram
+from tilegen.syntax.span import Span
+
+LOG2E = 1.4426950408889634  # log2(e)
+LN2 = 0.6931471805599453
+
+
+def number(value: float, span: Span) -> Number:
+    return Number(value, DType.F32, span)
+
+
+def apply(op: str, *args: Expr) -> Apply:
+    return Apply(op, args, DType.F32, args[0].span)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Apply):
+        return expr.args
+    if isinstance(expr, Cast):
+        return (expr.value,)
+    if isinstance(expr, Fold):
+        return expr.args + expr.extra
+    return ()
+
+
+def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """`expr` with `change` applied to each child."""
+    if isinstance(expr, Apply):
+        return replace(expr, args=tuple(change(a) for a in expr.args))
+    if isinstance(expr, Cast):
+        return replace(expr, value=change(expr.value))
+    if isinstance(expr, Fold):
+        return replace(expr, args=tuple(map(change, expr.args)), extra=tuple(map(change, expr.extra)))
+    return expr
+
+
+def reads(expr: Expr) -> tuple[Read, ...]:
+    """Every Read in it, in order of appearance."""
+    if isinstance(expr, Read):
+        return (expr,)
+    return tuple(r for c in children(expr) for r in reads(c))
+
+
+def positions(expr: Expr) -> frozenset[str]:
+    """Axes whose position it uses as a number."""
+    if isinstance(expr, Position):
+        return frozenset((expr.axis,))
+    return frozenset().union(*(positions(c) for c in children(expr)))
+
+
+def index_axes(read: Read) -> tuple[str, ...]:
+    """Axes that the index of a read mentions."""
+    found: list[str] = []
+    for entry in read.index:
+        affines = entry.index if isinstance(entry, Lookup) else (entry,)
+        for affine in affines:
+            found += [axis for axis, _ in affine.terms if axis not in found]
+    return tuple(found)
+
+
+def key(node: object) -> object:
+    """A hashable value that two expressions share iff they are equal apart from their spans."""
+    if is_dataclass(node) and not isinstance(node, type):
+        return (type(node).__name__, *(key(getattr(node, f.name)) for f in fields(node) if f.name != "span"))
+    if isinstance(node, tuple):
+        return tuple(key(n) for n in node)
+    return node
+
+
+def identity_index(axes: tuple[str, ...], span: Span) -> tuple[Affine, ...]:
+    from tilegen.ir.poly import Poly
+
+    return tuple(Affine(((axis, 1),), Poly(), span) for axis in axes)
+
+
+def positive(expr: Expr, program: TileProgram) -> bool:
+    """Whether it is known to be > 0 at every launch: by its value, or by a constraint that is checked there."""
+    if isinstance(expr, Number):
+        return expr.value > 0
+    if isinstance(expr, Symbol):
+        scalar = next((s for s in program.scalars if s.name == expr.name), None)
+        if scalar is None or scalar.constraint is None:
+            return False
+        return (scalar.constraint.op == ">" and scalar.constraint.bound >= 0) or (
+            scalar.constraint.op == ">=" and scalar.constraint.bound > 0
+        )
+    if isinstance(expr, Apply) and expr.op in ("mul", "div", "sqrt", "rsqrt", "exp"):
+        return expr.op == "exp" or all(positive(a, program) for a in expr.args)
+    return False
+
+
+_CONSTANT = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
+    "exp": math.exp,
+}
+
+
+def simplify(expr: Expr) -> Expr:
+    """Constants folded (in float64) and multiplications by 1 dropped, bottom up."""
+    expr = rebuild(expr, simplify)
+    if not isinstance(expr, Apply):
+        return expr
+    values = [a.value for a in expr.args if isinstance(a, Number)]
+    if len(values) == len(expr.args):
+        if expr.op in _CONSTANT:
+            return Number(_CONSTANT[expr.op](*values), expr.dtype, expr.span)
+        if expr.op == "div" and values[1] != 0:
+            return Number(values[0] / values[1], expr.dtype, expr.span)
+    if expr.op == "mul":
+        a, b = expr.args
+        if isinstance(a, Number) and a.value == 1:
+            return b
+        if isinstance(b, Number) and b.value == 1:
+            return a
+    if expr.op == "div" and isinstance(expr.args[1], Number) and expr.args[1].value == 1:
+        return expr.args[0]
+    return expr
+
+
+def product(factors: list[Expr], span: Span) -> Expr:
+    """Their product, numbers multiplied together first."""
+    constant = math.prod(f.value for f in factors if isinstance(f, Number))
+    rest = [f for f in factors if not isinstance(f, Number)]
+    if not rest:
+        return number(constant, span)
+    total = rest[0]
+    for f in rest[1:]:
+        total = apply("mul", total, f)
+    return total if constant == 1 else apply("mul", total, number(constant, span))

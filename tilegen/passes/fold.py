@@ -1,0 +1,279 @@
+"""Turn equations into folds: sugar removed, scaled sums shared, factors pulled out, products recognised.
+
+Online softmax is what comes out of three general rules:
+- `softmax`, `logsumexp` and `expsum` over the same exponents and axes share one Exponent and one Weight;
+- a factor that is free of the reduced axes leaves a linear fold: sum((w / z) * v) = sum(w * v) / z, also through
+  a written cast (the rounding rule allows one unit of the cast's type);
+- exp becomes exp2, log2(e) and every uniform factor known to be positive being folded into one multiplier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Output, Product, Reduce, Rescale, Weight
+from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Position, Read, TileProgram
+from tilegen.passes.expressions import (
+    LN2,
+    LOG2E,
+    apply,
+    identity_index,
+    index_axes,
+    key,
+    number,
+    positive,
+    product,
+    rebuild,
+    simplify,
+)
+from tilegen.syntax.span import Span
+
+
+def fold(program: TileProgram) -> FoldedProgram:
+    """The program as folds. Raises TilegenError for what no later stage can do, by name."""
+    return _Folder(program).run()
+
+
+@dataclass
+class _Folder:
+    program: TileProgram
+    ops: list[FoldedOp] = field(default_factory=list)
+    inlined: dict[str, Expr] = field(default_factory=dict)  # definition -> its value without folds
+    shared: dict[object, str] = field(default_factory=dict)  # structural key -> the op that computes it
+    names: set[str] = field(default_factory=set)
+
+    def run(self) -> FoldedProgram:
+        p = self.program
+        self.names |= {m.name for m in p.moves} | {t.name for t in p.tensors} | {a.name for a in p.axes}
+        self.names |= {s.name for s in p.sizes} | {s.name for s in p.scalars}
+        for definition in p.definitions:
+            value = simplify(self.lower(definition.value, definition.name))
+            if definition.output:
+                self.output(definition, value)
+            else:
+                self.inlined[definition.name] = value
+        return FoldedProgram(p, tuple(self.ops))
+
+    def output(self, definition: Definition, value: Expr) -> None:
+        source = self.value(value, f"{definition.name}_out", definition.name, definition.index)
+        name = self.fresh(f"{definition.name}_store")
+        self.ops.append(
+            Output(name, definition.name, source, definition.index, definition.span, definition.name)
+        )
+
+    # ---- names and axes ----
+
+    def fresh(self, wanted: str) -> str:
+        name, n = wanted, 2
+        while name in self.names:
+            name, n = f"{wanted}{n}", n + 1
+        self.names.add(name)
+        return name
+
+    def op(self, name: str) -> FoldedOp | None:
+        return next((o for o in self.ops if o.name == name), None)
+
+    def axes(self, expr: Expr) -> tuple[str, ...]:
+        """Axes over which an expression without folds varies, in order of appearance."""
+        found: list[str] = []
+
+        def visit(e: Expr) -> None:
+            if isinstance(e, Read):
+                op = self.op(e.name)
+                move = next((m for m in self.program.moves if m.name == e.name), None)
+                reach = op.axes if op else move.axes if move else index_axes(e)
+                found.extend(a for a in reach if a not in found)
+            elif isinstance(e, Position) and e.axis not in found:
+                found.append(e.axis)
+            rebuild(e, lambda c: (visit(c), c)[1])
+
+        visit(expr)
+        return tuple(found)
+
+    def read(self, name: str, span: Span) -> Read:
+        op = self.op(name)
+        assert op is not None
+        dtype = op.dtype if isinstance(op, Elementwise) else DType.F32
+        return Read(name, identity_index(op.axes, span), dtype, span)
+
+    def value(self, expr: Expr, wanted: str, statement: str, axes: tuple[str, ...] | None = None) -> str:
+        """The name of an operation that computes `expr`: an existing one if there is one."""
+        if isinstance(expr, Read) and self.op(expr.name):
+            return expr.name
+        known = ("value", key(expr))
+        if known not in self.shared:
+            name = self.fresh(wanted)
+            reach = axes if axes is not None else self.axes(expr)
+            self.ops.append(Elementwise(name, expr, reach, expr.dtype, expr.span, statement))
+            self.shared[known] = name
+        return self.shared[known]
+
+    # ---- expressions ----
+
+    def lower(self, expr: Expr, statement: str) -> Expr:
+        """`expr` with definitions inlined and every fold replaced by a read of its operation."""
+        if isinstance(expr, Read):
+            return self.inline(expr)
+        expr = rebuild(expr, lambda c: self.lower(c, statement))
+        if not isinstance(expr, Fold):
+            return expr
+        args = tuple(simplify(a) for a in expr.args)
+        if expr.extra:
+            fail(Code.EXTRA_TERMS, expr.extra[0].span, fold=expr.kind)
+        if expr.kind == "sum":
+            return self.sum(args[0], expr.axes, statement, expr.span)
+        if expr.kind in ("max", "min"):
+            source = self.value(args[0], f"{statement}_terms", statement)
+            return self.reduce(source, expr.kind, expr.axes, None, statement, expr.span)
+        weight, exponent = self.scaled(args[0], expr.axes, statement, expr.span)
+        if expr.kind == "expsum":
+            total = self.sum(apply("mul", weight, args[1]), expr.axes, statement, expr.span)
+            return apply("mul", total, apply("exp2", exponent))
+        total = self.sum(weight, expr.axes, statement, expr.span)
+        if expr.kind == "softmax":
+            return apply("ratio", weight, total)
+        return apply("mul", apply("add", exponent, apply("log2", total)), number(LN2, expr.span))
+
+    def inline(self, read: Read) -> Expr:
+        if any(isinstance(entry, Lookup) for entry in read.index):
+            fail(Code.LOOKUP_UNSUPPORTED, read.span, name=read.name)
+        definition = next((d for d in self.program.definitions if d.name == read.name), None)
+        if definition is None:
+            return read
+        for entry, axis in zip(read.index, definition.index, strict=True):
+            if not isinstance(entry, Affine) or entry.axis != axis:
+                fail(Code.RENAMED_READ, read.span, name=read.name, axes=", ".join(definition.index))
+        if definition.output:
+            fail(Code.READ_OF_OUTPUT, read.span, name=read.name)
+        return self.inlined[read.name]
+
+    def reduce(
+        self, source: str, kind: str, over: tuple[str, ...], exponent: str | None, statement: str, span: Span
+    ) -> Read:
+        known = ("reduce", source, kind, over)
+        if known not in self.shared:
+            op = self.op(source)
+            assert op is not None
+            axes = tuple(a for a in op.axes if a not in over)
+            name = self.fresh(f"{statement}_{kind}")
+            self.ops.append(Reduce(name, source, kind, over, axes, exponent, span, statement))
+            self.shared[known] = name
+        return self.read(self.shared[known], span)
+
+    # ---- sums ----
+
+    def factors(self, expr: Expr, over: tuple[str, ...]) -> tuple[list[Expr], list[tuple[str, Expr]]]:
+        """(factors that vary along `over`, free factors as (mul | div | ratio, factor)) of a linear body."""
+        if not set(self.axes(expr)) & set(over):
+            return [], [("mul", expr)]
+        if isinstance(expr, Apply) and expr.op == "mul":
+            bound_a, free_a = self.factors(expr.args[0], over)
+            bound_b, free_b = self.factors(expr.args[1], over)
+            return bound_a + bound_b, free_a + free_b
+        if isinstance(expr, Apply) and expr.op in ("div", "ratio") and not set(self.axes(expr.args[1])) & set(over):
+            bound, free = self.factors(expr.args[0], over)
+            return bound, [*free, (expr.op, expr.args[1])]
+        if isinstance(expr, Apply) and expr.op == "neg":
+            bound, free = self.factors(expr.args[0], over)
+            return bound, [*free, ("mul", number(-1.0, expr.span))]
+        if isinstance(expr, Cast):
+            bound, free = self.factors(expr.value, over)
+            if free:
+                return [replace(expr, value=product(bound, expr.span))], free
+        return [expr], []
+
+    def sum(self, body: Expr, over: tuple[str, ...], statement: str, span: Span) -> Expr:
+        bound, free = self.factors(body, over)
+        if not bound:
+            fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
+        exponent = self.exponent_of(bound, over)
+        if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound):
+            total: Expr = self.matrix_product(bound[0], bound[1], over, exponent, statement, span)
+        else:
+            source = self.value(product(bound, span), f"{statement}_terms", statement)
+            total = self.reduce(source, "sum", over, exponent, statement, span)
+        uniform = [f for kind, f in free if kind == "mul"]
+        if uniform:
+            total = product([total, *uniform], span)
+        for kind, f in free:
+            if kind != "mul":
+                total = apply(kind, total, f)
+        return simplify(total)
+
+    def exponent_of(self, factors: list[Expr], over: tuple[str, ...]) -> str | None:
+        """The exponent that a fold is held relative to: its body is linear in one weight over the same axes."""
+        for f in factors:
+            inner = f.value if isinstance(f, Cast) else f
+            op = self.op(inner.name) if isinstance(inner, Read) else None
+            if isinstance(op, Weight):
+                exponent = self.op(op.exponent)
+                assert isinstance(exponent, Exponent)
+                if exponent.over == over:
+                    return op.exponent
+        return None
+
+    def is_tile_factor(self, expr: Expr, over: tuple[str, ...]) -> bool:
+        """A factor of a tensor-core product: 16-bit by what is written, varying along every reduced axis."""
+        if not set(over) <= set(self.axes(expr)) or expr.dtype not in (DType.BF16, DType.F16):
+            return False
+        return isinstance(expr, Cast) or (isinstance(expr, Read) and any(m.name == expr.name for m in self.program.moves))
+
+    def matrix_product(
+        self, a: Expr, b: Expr, over: tuple[str, ...], exponent: str | None, statement: str, span: Span
+    ) -> Read:
+        names: list[str] = []
+        for f in (a, b):
+            if isinstance(f, Read):
+                names.append(f.name)
+            else:
+                assert isinstance(f, Cast)
+                inner = f.value.name if isinstance(f.value, Read) else statement
+                names.append(self.value(f, f"{inner}_{f.dtype}", statement))
+        known = ("product", *names, over)
+        if known not in self.shared:
+            axes = tuple(x for x in dict.fromkeys(self.axes(a) + self.axes(b)) if x not in over)
+            name = self.fresh(statement if statement not in {t.name for t in self.program.tensors} else f"{statement}_acc")
+            op = Product(name, names[0], names[1], over, axes, a.dtype, exponent, span, statement)
+            if exponent is not None:
+                rescaled = self.fresh(f"{name}_rescaled")
+                self.ops.append(Rescale(rescaled, name, exponent, axes, span, statement))
+            self.ops.append(op)
+            self.shared[known] = name
+        return self.read(self.shared[known], span)
+
+    # ---- scaled sums ----
+
+    def scaled(self, x: Expr, over: tuple[str, ...], statement: str, span: Span) -> tuple[Read, Read]:
+        """(weight, exponent) of the exponents x along `over`, shared by every fold over the same."""
+        known = ("scaled", key(x), over)
+        if known not in self.shared:
+            factors, free = self.factors(x, self.axes(x))
+            uniform = [f for kind, f in free if kind == "mul"]
+            multiplier = simplify(product([*uniform, number(LOG2E, span)], span))
+            if len(uniform) == len(free) and factors and positive(multiplier, self.program):
+                source = self.value(product(factors, span), f"{statement}_argument", statement)
+                factor: Expr | None = multiplier
+            else:
+                argument = simplify(apply("mul", x, number(LOG2E, span)))
+                source = self.value(argument, f"{statement}_argument", statement)
+                factor = None
+            op = self.op(source)
+            assert op is not None
+            if not set(over) <= set(op.axes):
+                fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
+            rows = tuple(a for a in op.axes if a not in over)
+            exponent = self.fresh(f"{statement}_max")
+            self.ops.append(Exponent(exponent, source, factor, over, rows, span, statement))
+            weight = self.fresh(statement if not self.is_output(statement) else f"{statement}_weight")
+            self.ops.append(Weight(weight, source, factor, exponent, op.axes, span, statement))
+            self.shared[known] = weight
+        weight_op = self.op(self.shared[known])
+        assert isinstance(weight_op, Weight)
+        return self.read(weight_op.name, span), self.read(weight_op.exponent, span)
+
+    def is_output(self, name: str) -> bool:
+        return any(t.name == name for t in self.program.tensors)
+
+

@@ -1,0 +1,127 @@
+"""Block ranges: which blocks of a streamed axis a box of rows visits, and which of them need no mask.
+
+One function, used by the emitter, the checks and the tests (design, section 3). A constraint reads
+alpha * j + sum(a_x * x) + beta >= 0 with beta uniform; `rows` gives for each axis x the first and last position
+of the box, already cut at the extents.
+
+1. Clip: eliminate j between each lower and upper bound, cut the box to rows that can be non-empty.
+2. Visit, on the clipped box: L = max over alpha > 0 of ceil((-beta - max)/alpha),
+   U = min over alpha < 0 of floor((beta + max)/|alpha|); blocks [L div BN, U div BN + 1).
+3. Inside, on the box as given, with the minimum instead: blocks [ceil(L'/BN), floor((U'+1)/BN)), cut to the visit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilegen.ir.uniform import Int, Uniform, op
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """alpha * j + sum(coefficient * axis) + beta >= 0. `active`: a uniform truth value, or None for always."""
+
+    alpha: int
+    rows: tuple[tuple[str, int], ...]
+    beta: Uniform
+    active: Uniform | None = None
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Blocks [first, last) are visited; of those, [inside_first, inside_last) need no mask."""
+
+    first: Uniform
+    last: Uniform
+    inside_first: Uniform
+    inside_last: Uniform
+
+
+Box = Mapping[str, tuple[Uniform, Uniform]]  # axis -> first and last position, both included
+
+_FAR = 1 << 30  # beyond any position: positions are below 2**31 and sums of two must not overflow
+
+
+def block_ranges(
+    extent: Uniform, block: int, constraints: Sequence[Constraint], visit_box: Box, inside_box: Box, masked: bool
+) -> Ranges:
+    """Ranges over blocks of `block` positions of j in [0, extent).
+
+    `masked`: some further clause can cut any point (a predicate, an alternative), so nothing is inside.
+    """
+    visit = _clip(visit_box, constraints, extent)
+    low: Uniform = Int(0)
+    high: Uniform = op("sub", extent, 1)
+    inside_low: Uniform = Int(0)
+    inside_high: Uniform = op("sub", extent, 1)
+    holds: Uniform = Int(0 if masked else 1)
+    for c in constraints:
+        reach = op("add", _extreme(c.rows, visit, upper=True), c.beta)
+        sure = op("add", _extreme(c.rows, inside_box, upper=False), c.beta)
+        if c.alpha > 0:
+            low = op("max", low, _when(c.active, op("ceildiv", op("sub", 0, reach), c.alpha), Int(0)))
+            inside_low = op("max", inside_low, _when(c.active, op("ceildiv", op("sub", 0, sure), c.alpha), Int(0)))
+        elif c.alpha < 0:
+            far = op("sub", extent, 1)
+            high = op("min", high, _when(c.active, op("floordiv", reach, -c.alpha), far))
+            inside_high = op("min", inside_high, _when(c.active, op("floordiv", sure, -c.alpha), far))
+        else:
+            high = op("min", high, _when(c.active, op("select", op("ge", reach, 0), Int(_FAR), Int(-1)), Int(_FAR)))
+            holds = op("and", holds, _when(c.active, op("ge", sure, 0), Int(1)))
+    for first_row, last_row in visit.values():  # an empty box has no work
+        high = op("select", op("le", first_row, last_row), high, -1) if visit is not visit_box else high
+    first = op("floordiv", low, block)
+    last = op("max", first, op("add", op("floordiv", high, block), 1))
+    inside_first = op("min", op("max", op("ceildiv", inside_low, block), first), last)
+    inside_last = op("max", inside_first, op("min", op("floordiv", op("add", inside_high, 1), block), last))
+    inside_last = op("select", holds, inside_last, inside_first)
+    return Ranges(first, last, inside_first, inside_last)
+
+
+def _when(active: Uniform | None, value: Uniform, otherwise: Uniform) -> Uniform:
+    return value if active is None else op("select", active, value, otherwise)
+
+
+def _extreme(rows: tuple[tuple[str, int], ...], box: Box, upper: bool) -> Uniform:
+    """Largest (or smallest) value of sum(coefficient * axis) over the box: at a corner."""
+    total: Uniform = Int(0)
+    for axis, coefficient in rows:
+        corner = box[axis][1 if (coefficient > 0) == upper else 0]
+        term = op("mul", corner, abs(coefficient))
+        total = op("add" if coefficient > 0 else "sub", total, term)
+    return total
+
+
+def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> Box:
+    """The box cut to rows that can have a j: each lower bound of j against each upper bound, j eliminated."""
+    lower = [c for c in constraints if c.alpha > 0] + [Constraint(1, (), Int(0))]
+    upper = [c for c in constraints if c.alpha < 0] + [Constraint(-1, (), op("sub", extent, 1))]
+    clipped = dict(box)
+    for a in lower:
+        for b in upper:
+            # a.alpha*j >= -A and |b.alpha|*j <= B  =>  |b.alpha|*A + a.alpha*B >= 0
+            rows: dict[str, int] = {}
+            for side, scale in ((a, -b.alpha), (b, a.alpha)):
+                for axis, coefficient in side.rows:
+                    rows[axis] = rows.get(axis, 0) + coefficient * scale
+            live = tuple((axis, k) for axis, k in rows.items() if k)
+            beta = op("add", op("mul", a.beta, -b.alpha), op("mul", b.beta, a.alpha))
+            active = _both(a.active, b.active)
+            for axis, k in live:
+                others = tuple(r for r in live if r[0] != axis)
+                rest = op("add", _extreme(others, box, upper=True), beta)
+                first, last = clipped[axis]
+                if k > 0:  # axis >= ceil(-rest / k)
+                    cut = op("max", first, op("ceildiv", op("sub", 0, rest), k))
+                    clipped[axis] = (_when(active, cut, first), last)
+                else:
+                    cut = op("min", last, op("floordiv", rest, -k))
+                    clipped[axis] = (first, _when(active, cut, last))
+    return clipped if clipped != dict(box) else box
+
+
+def _both(a: Uniform | None, b: Uniform | None) -> Uniform | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return op("and", a, b)

@@ -1,0 +1,294 @@
+"""Schedule directives as rewrites of the Scheduled program, one function each.
+
+A rewrite checks what it needs by name and returns a new program; it never adds, drops or retypes an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir import schedule as directives
+from tilegen.ir.folded import Product
+from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
+from tilegen.passes.schedule import REGISTERS
+from tilegen.syntax.span import Span
+
+TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max"})}
+
+
+def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
+    """Roles that `grid`, `stream` and `hold` state, by axis; `extents` are the compile-time ones (None: run time)."""
+    out: dict[str, AxisRole] = {}
+    for d in given:
+        if isinstance(d, directives.Role):
+            for axis in d.axes:
+                extent = extents[axis]
+                if d.role == "hold":
+                    if extent is None:
+                        fail(Code.HOLD_NEEDS_EXTENT, d.span, axis=axis)
+                    out[axis] = AxisRole(axis, "hold", extent, d.span)
+                else:
+                    out[axis] = AxisRole(axis, d.role, 1 if d.role == "grid" else 64, d.span)
+    return out
+
+
+def apply_directives(program: Scheduled, given: tuple[directives.Directive, ...]) -> Scheduled:
+    """Every directive applied, in an order in which each finds what it needs. Raises TilegenError."""
+    for kind, rewrite in _REWRITES.items():
+        for d in given:
+            if isinstance(d, kind):
+                program = rewrite(program, d)
+    for d in given:
+        if isinstance(d, _UNSUPPORTED) or (
+            isinstance(d, directives.Option) and d.name not in TARGET_OPTIONS[program.target]
+        ):
+            name = d.name if isinstance(d, directives.Option) else _SPELLING[type(d)]
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=name, target=program.target)
+    return program
+
+
+# ---- shapes ----------------------------------------------------------------------------------------
+
+
+def block(program: Scheduled, d: directives.Block) -> Scheduled:
+    if not any(r.axis == d.axis for r in program.roles):
+        fail(Code.BLOCK_OF_PART, d.span, axis=d.axis)
+    role = program.role(d.axis)
+    if role.role == "hold" and role.block != d.extent:
+        fail(Code.BLOCK_OF_HELD, d.span, axis=d.axis, extent=role.block, got=str(d.extent), wanted=str(role.block))
+    return program.with_role(replace(role, block=d.extent, span=d.span))
+
+
+def consumers(program: Scheduled, d: directives.Consumers) -> Scheduled:
+    if d.count not in REGISTERS:
+        fail(Code.CONSUMER_COUNT, d.span, got=str(d.count), wanted="1 to 4")
+    if not program.has_role(d.axis, "grid"):
+        fail(Code.CONSUMER_AXIS, d.span, axis=d.axis)
+    registers = REGISTERS[d.count]
+    consumer, producer = registers if registers else (None, None)
+    workers = replace(
+        program.workers,
+        count=d.count,
+        axis=d.axis,
+        consumer_registers=consumer,
+        producer_registers=producer,
+        span=d.span,
+    )
+    moves = program.program.tile
+    stream = next((r.axis for r in program.roles if r.role == "stream"), None)
+    tiles = tuple(
+        replace(t, apart=d.axis in moves.move(t.tile).axes and stream not in moves.move(t.tile).axes)
+        for t in program.tiles
+    )
+    return replace(program, workers=workers, tiles=tiles)
+
+
+def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
+    return replace(
+        program,
+        workers=replace(program.workers, consumer_registers=d.consumer, producer_registers=d.producer),
+    )
+
+
+def stages(program: Scheduled, d: directives.Stages) -> Scheduled:
+    if d.depth < 1:
+        fail(Code.STAGE_COUNT, d.span, tile=d.tile, got=str(d.depth), wanted="1 or more")
+    return replace(
+        program, tiles=tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
+    )
+
+
+# ---- order in the loop body ------------------------------------------------------------------------
+
+
+def _products(program: Scheduled, statement: str, span: Span) -> tuple[str, ...]:
+    """Names of the products that a statement of the spec makes."""
+    names = tuple(o.name for o in program.program.ops if isinstance(o, Product) and o.statement == statement)
+    if not names:
+        fail(Code.NO_PRODUCT, span, name=statement)
+    return names
+
+
+def _map_streams(program: Scheduled, change: Callable[[Stream], Stream]) -> Scheduled:
+    return replace(program, phases=tuple(change(p) if isinstance(p, Stream) else p for p in program.phases))
+
+
+def _shift(item: Item, distance: int, ops: set[str]) -> Item:
+    if isinstance(item, Step):
+        return replace(item, distance=distance) if item.op in ops else item
+    return replace(item, steps=tuple(replace(s, distance=distance) if s.op in ops else s for s in item.steps))
+
+
+def _names(item: Item) -> set[str]:
+    return {item.op} if isinstance(item, Step) else {s.op for s in item.steps}
+
+
+def late(program: Scheduled, d: directives.Late) -> Scheduled:
+    """The product works on an earlier iteration; its operands of that iteration are overwritten later in the
+    body, so it moves to the front."""
+    if d.distance not in (0, 1):
+        fail(Code.DISTANCE_TOO_FAR, d.span, name=d.name, got=str(d.distance), wanted="0 or 1")
+    ops = set(_products(program, d.name, d.span))
+
+    def change(stream: Stream) -> Stream:
+        moved = [_shift(i, d.distance, ops) for i in stream.body if _names(i) & ops]
+        if not moved:
+            return stream
+        rest = [i for i in stream.body if not _names(i) & ops]
+        moved = [replace(i, wait="now") if isinstance(i, Batch) else i for i in moved]
+        return replace(stream, body=(*moved, *rest))
+
+    return _map_streams(program, change)
+
+
+def ahead(program: Scheduled, d: directives.Ahead) -> Scheduled:
+    """Every other operation of the body is late: the same as a distance for each of them."""
+    if d.distance not in (0, 1):
+        fail(Code.DISTANCE_TOO_FAR, d.span, name=d.name, got=str(d.distance), wanted="0 or 1")
+    ops = set(_products(program, d.name, d.span))
+
+    def change(stream: Stream) -> Stream:
+        if not any(_names(i) & ops for i in stream.body):
+            return stream
+        others = {s.op for s in stream.steps} - ops
+        rest = [_shift(i, d.distance, others) for i in stream.body if not _names(i) & ops]
+        front = [i for i in stream.body if _names(i) & ops]
+        return replace(stream, body=(*rest, *front))
+
+    return _map_streams(program, change)
+
+
+def batch(program: Scheduled, d: directives.Batch) -> Scheduled:
+    """One commit for these products, in this order, awaited before anything else of the body."""
+    order = [name for n in d.names for name in _products(program, n, d.span)]
+
+    def change(stream: Stream) -> Stream:
+        steps = {s.op: s for s in stream.steps}
+        if not all(name in steps for name in order):
+            return stream
+        joined = Batch(tuple(steps[name] for name in order), "now", d.span)
+        body = [i for i in stream.body if not _names(i) & set(order)]
+        return replace(stream, body=(joined, *body))
+
+    return _map_streams(program, change)
+
+
+def issue(program: Scheduled, d: directives.Issue) -> Scheduled:
+    """These products are issued first and in this order, a commit each; each is awaited where it is needed."""
+    order = [name for n in d.names for name in _products(program, n, d.span)]
+
+    def change(stream: Stream) -> Stream:
+        steps = {s.op: s for s in stream.steps}
+        if not all(name in steps for name in order):
+            return stream
+        front = [Batch((steps[name],), "needed", d.span) for name in order]
+        return replace(stream, body=(*front, *(i for i in stream.body if not _names(i) & set(order))))
+
+    return _map_streams(program, change)
+
+
+def under(program: Scheduled, d: directives.Under) -> Scheduled:
+    """The named values are computed between the product's issue and its wait."""
+    ops = set(_products(program, d.product, d.span))
+
+    def change(stream: Stream) -> Stream:
+        body = tuple(
+            replace(i, wait="needed") if isinstance(i, Batch) and _names(i) & ops else i for i in stream.body
+        )
+        return replace(stream, body=body)
+
+    return _map_streams(program, change)
+
+
+def take_turns(program: Scheduled, d: directives.TakeTurns) -> Scheduled:
+    if program.workers.count < 2:
+        fail(Code.TURNS_ALONE, d.span)
+    names = tuple(name for n in d.names for name in _products(program, n, d.span))
+    return replace(program, turns=names)
+
+
+def walk(program: Scheduled, d: directives.Walk) -> Scheduled:
+    if not program.has_role(d.axis, "stream"):
+        fail(Code.WALK_NOT_STREAMED, d.span, axis=d.axis)
+    return _map_streams(program, lambda s: replace(s, direction=d.direction) if s.axis == d.axis else s)
+
+
+# ---- work and stores -------------------------------------------------------------------------------
+
+
+def persistent(program: Scheduled, d: directives.Persistent) -> Scheduled:
+    if d.mode != "static":
+        fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"persistent {d.mode}", target=program.target)
+    return replace(program, order=replace(program.order, persistent=d.mode))
+
+
+def order(program: Scheduled, d: directives.Order) -> Scheduled:
+    """`longest_first`: the rows from the far end, outermost, so that the longest of all heads go first."""
+    current = program.order
+    if d.names == ("longest_first",):
+        rows = program.workers.axis
+        axes = (*(a for a in current.axes if a != rows), rows)
+        return replace(program, order=replace(current, axes=axes, descending=(rows,)))
+    grid = {r.axis for r in program.roles if r.role == "grid"}
+    if set(d.names) != grid:
+        fail(Code.ORDER_AXES, d.span, got=", ".join(d.names), wanted=", ".join(sorted(grid)))
+    return replace(program, order=replace(current, axes=d.names, descending=()))
+
+
+def group(program: Scheduled, d: directives.Group) -> Scheduled:
+    if not program.has_role(d.axis, "grid"):
+        fail(Code.GROUP_AXIS, d.span, axis=d.axis)
+    return replace(program, order=replace(program.order, group=(d.axis, d.bytes, d.count)))
+
+
+def alias(program: Scheduled, d: directives.Alias) -> Scheduled:
+    if not any(s.output == d.buffer for s in program.stores) or not any(t.tile == d.host for t in program.tiles):
+        fail(Code.ALIAS_NAMES, d.span, buffer=d.buffer, host=d.host)
+    return replace(
+        program,
+        stores=tuple(replace(s, via="tma", host=d.host, span=d.span) if s.output == d.buffer else s for s in program.stores),
+    )
+
+
+def via(program: Scheduled, d: directives.Via) -> Scheduled:
+    if any(s.output == d.tile for s in program.stores):
+        if d.mover not in ("tma", "rows"):
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
+        return replace(
+            program, stores=tuple(replace(s, via=d.mover) if s.output == d.tile else s for s in program.stores)
+        )
+    if d.mover != "tma":
+        fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
+    return program
+
+
+# Applied in this order whatever the order in the file: shapes before orders, distances before batches.
+_REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
+    directives.Consumers: consumers,
+    directives.Registers: registers,
+    directives.Block: block,
+    directives.Stages: stages,
+    directives.Walk: walk,
+    directives.Late: late,
+    directives.Ahead: ahead,
+    directives.Batch: batch,
+    directives.Issue: issue,
+    directives.Under: under,
+    directives.TakeTurns: take_turns,
+    directives.Persistent: persistent,
+    directives.Order: order,
+    directives.Group: group,
+    directives.Via: via,
+    directives.Alias: alias,
+}
+_SPELLING: dict[type, str] = {
+    directives.StaleMax: "stale_max",
+    directives.SplitReduction: "split",
+    directives.Multicast: "multicast",
+    directives.Place: "place",
+    directives.Outputs: "outputs",
+}
+_UNSUPPORTED = tuple(_SPELLING)

@@ -1,0 +1,242 @@
+"""The first Scheduled program: default roles, one loop nest for all outputs, every distance 0.
+
+Levels: an operation that reads the finished state of a fold over the streamed axis and varies along that axis
+itself cannot run in the loop that makes the state; it gets a second loop over the same blocks, in which what
+it needs of the first (anything but folds) is computed again. Row softmax that writes its weights is such a case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import (
+    Elementwise,
+    Exponent,
+    FoldedOp,
+    FoldedProgram,
+    Output,
+    Product,
+    Reduce,
+    Rescale,
+    Weight,
+)
+from tilegen.ir.scheduled import (
+    AxisRole,
+    Batch,
+    Item,
+    Phase,
+    Scheduled,
+    Step,
+    Store,
+    Straight,
+    Stream,
+    TileBuffer,
+    Workers,
+    WorkOrder,
+)
+from tilegen.ir.tile import Cast, Read
+from tilegen.passes.expressions import reads
+from tilegen.passes.roles import default_roles
+
+# (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
+REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (240, 24), 3: (160, 32), 4: (112, 24)}
+DEFAULT_ROWS = 128
+DEFAULT_COLUMNS = 128
+
+
+def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]) -> Scheduled:
+    """`program` with default decisions; `overrides` are roles that the schedule states. Raises TilegenError."""
+    roles = tuple(overrides.get(r.axis, r) for r in default_roles(program))
+    streams = [r for r in roles if r.role == "stream"]
+    if len(streams) > 1:
+        names = ", ".join(r.axis for r in streams)
+        fail(Code.NESTED_STREAMS, streams[1].span, axes=names)
+    stream = streams[0].axis if streams else None
+    span = program.tile.span
+    worker = _worker_axis(program, roles)
+    roles = tuple(_default_block(r, worker, program) for r in roles)
+    count = 2
+    registers = REGISTERS[count]
+    assert registers is not None
+    return Scheduled(
+        program=program,
+        target=target,
+        roles=roles,
+        workers=Workers(count, worker, registers[0], registers[1], program.tile.axis(worker).span),
+        order=WorkOrder(_default_order(program, roles, worker), (), None, None, span),
+        tiles=_tiles(program, roles, worker, stream),
+        stores=tuple(Store(t.name, "rows", None, t.span) for t in program.tile.tensors if t.output),
+        phases=_phases(program, stream),
+        turns=(),
+        span=span,
+    )
+
+
+# ---- axes ------------------------------------------------------------------------------------------
+
+
+def source_names(op: FoldedOp) -> tuple[str, ...]:
+    """Names of the tiles, tensors and values an operation reads (its own state, for a Rescale, included)."""
+    if isinstance(op, Product):
+        return (op.a, op.b)
+    if isinstance(op, Elementwise):
+        return tuple(dict.fromkeys(r.name for r in reads(op.value)))
+    if isinstance(op, Weight):
+        factor = reads(op.factor) if op.factor else ()
+        return (op.source, op.exponent, *(r.name for r in factor))
+    if isinstance(op, Rescale):
+        return (op.source, op.exponent)
+    return (op.source,)
+
+
+def _reach(name: str, program: FoldedProgram) -> tuple[str, ...]:
+    if program.has(name):
+        return program.op(name).axes
+    return next((m.axes for m in program.tile.moves if m.name == name), ())
+
+
+def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...]) -> str:
+    """The rows: the grid axis of a product's first factor that its second lacks; without a product, the first
+    grid axis in the brackets of a tile."""
+    grid = {r.axis for r in roles if r.role == "grid"}
+    parts = {a.name: {a.split.outer, a.split.inner} for a in program.tile.axes if a.split}
+    for op in program.ops:
+        if isinstance(op, Product):
+            other = set(_reach(op.b, program))
+            for axis in _reach(op.a, program):
+                if axis in grid and axis not in other and not parts.get(axis, set()) & other:
+                    return axis
+    for move in program.tile.moves:
+        for axis in move.index:
+            if axis in grid:
+                return axis
+    fail(Code.NO_ROWS, program.tile.span, kernel=program.tile.name)
+
+
+def _default_block(role: AxisRole, worker: str, program: FoldedProgram) -> AxisRole:
+    if role.role != "grid" or role.block != 1:
+        return role
+    if role.axis == worker:
+        return replace(role, block=DEFAULT_ROWS)
+    if any(role.axis in m.index for m in program.tile.moves):
+        return replace(role, block=DEFAULT_COLUMNS)
+    return role
+
+
+def _default_order(program: FoldedProgram, roles: tuple[AxisRole, ...], worker: str) -> tuple[str, ...]:
+    """Innermost first: the rows, then the other axes, the last dimension of an output before the first."""
+    grid = [r.axis for r in roles if r.role == "grid"]
+    dims = [a for op in program.ops if isinstance(op, Output) for a in reversed(op.axes) if a in grid]
+    return tuple(dict.fromkeys([worker, *dims, *grid]))
+
+
+def _tiles(
+    program: FoldedProgram, roles: tuple[AxisRole, ...], worker: str, stream: str | None
+) -> tuple[TileBuffer, ...]:
+    used = {name for op in program.ops for name in source_names(op)}
+    out = []
+    for move in program.tile.moves:
+        if move.name in used:
+            resident = stream is None or stream not in move.axes
+            out.append(TileBuffer(move.name, 1 if resident else 2, resident and worker in move.axes, move.span))
+    return tuple(out)
+
+
+# ---- phases ----------------------------------------------------------------------------------------
+
+
+def _folds(op: FoldedOp, stream: str | None) -> bool:
+    return isinstance(op, Product | Reduce | Exponent) and stream in op.over
+
+
+def _in_loop(op: FoldedOp, stream: str | None) -> bool:
+    return stream is not None and (stream in op.axes or _folds(op, stream) or isinstance(op, Rescale))
+
+
+def _running_only(op: FoldedOp, program: FoldedProgram) -> bool:
+    """A cast of a weight that only folds held relative to its exponent read: it may stay relative as well."""
+    if not (isinstance(op, Elementwise) and isinstance(op.value, Cast) and isinstance(op.value.value, Read)):
+        return False
+    weight = program.op(op.value.value.name) if program.has(op.value.value.name) else None
+    readers = [o for o in program.ops if op.name in source_names(o)]
+    return isinstance(weight, Weight) and all(
+        isinstance(o, Product | Reduce) and o.exponent == weight.exponent for o in readers
+    )
+
+
+def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
+    span = program.tile.span
+    if stream is None:
+        return (Straight(_items(program.ops, program, None), span),)
+    level: dict[str, int] = {}
+    for op in program.ops:
+        if isinstance(op, Rescale):
+            continue
+        at = 0
+        for name in source_names(op):
+            source = program.op(name) if program.has(name) else None
+            if source is None:
+                continue
+            finished = _folds(source, stream) and not (isinstance(op, Weight) and name == op.exponent)
+            relative = isinstance(source, Weight) and not (
+                (isinstance(op, Product | Reduce) and op.exponent == source.exponent) or _running_only(op, program)
+            )
+            at = max(at, level[name] + (1 if finished or relative else 0))
+        level[op.name] = at
+    for op in program.ops:
+        if isinstance(op, Rescale):
+            level[op.name] = level[op.source]
+    loops = [op for op in program.ops if _in_loop(op, stream)]
+    outside = [op for op in program.ops if not _in_loop(op, stream)]
+    phases: list[Phase] = []
+    feeding = _ancestors([op.name for op in loops], program)
+    before = [op for op in outside if level[op.name] == 0 and op.name in feeding]
+    if before:
+        phases.append(Straight(_items(before, program, stream), span))
+    for at in range(max((level[op.name] for op in loops), default=0) + 1):
+        here = [op for op in loops if level[op.name] == at]
+        if here:
+            again = _ancestors([op.name for op in here], program)
+            body = [
+                op for op in loops if level[op.name] == at or (level[op.name] < at and op.name in again and not _state(op, stream))
+            ]
+            axis = program.tile.axis(stream)
+            phases.append(Stream(stream, "up", _items(body, program, stream), axis.span))
+        after = [op for op in outside if level[op.name] == at + 1 or (at == 0 and level[op.name] == 0 and op not in before)]
+        if after:
+            phases.append(Straight(_items(after, program, stream), span))
+    return tuple(phases)
+
+
+def _state(op: FoldedOp, stream: str | None) -> bool:
+    return _folds(op, stream) or isinstance(op, Rescale)
+
+
+def _ancestors(names: Iterable[str], program: FoldedProgram) -> set[str]:
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if program.has(name):
+            for source in source_names(program.op(name)):
+                if source not in found:
+                    found.add(source)
+                    todo.append(source)
+    return found
+
+
+def _items(ops: Iterable[FoldedOp], program: FoldedProgram, stream: str | None) -> tuple[Item, ...]:
+    items: list[Item] = []
+    for op in ops:
+        step = Step(op.name, 0, op.span)
+        if not isinstance(op, Product):
+            items.append(step)
+            continue
+        read_here = any(op.name in source_names(o) and _in_loop(o, stream) for o in program.ops)
+        accumulates = stream is not None and stream in op.over
+        items.append(Batch((step,), "next" if accumulates and not read_here else "now", op.span))
+    return tuple(items)
+
+
