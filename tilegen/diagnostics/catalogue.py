@@ -17,6 +17,10 @@ class Code(enum.Enum):
     # ---- syntax and names (tilegen.syntax, tilegen.sema) ----
     # ---- schedules and lowering (tilegen.passes) ----
     # ---- plan and resources (tilegen.checks, tilegen.ir) ----
+    PLAN_JSON = Entry(
+        "this is no plan that tilegen wrote: {reason}",
+        ("write the plan again with `tilegen build`",),
+    )
     # ---- building (tilegen.targets) ----
     TMA_RANK = Entry(
         "{tensor}: a TMA tensor map has one to five dimensions",
@@ -149,6 +153,75 @@ class Code(enum.Enum):
         "SASS gate: setmaxnreg as planned",
     )
     # ---- launching (tilegen.runtime) ----
+    NOT_AN_ARRAY = Entry(
+        "{tensor} is given as {type}, which is no array of numbers in memory",
+        ("pass a torch, CuPy or numpy array, or any object with __dlpack__ or __cuda_array_interface__",),
+    )
+    UNKNOWN_ARGUMENT = Entry(
+        "{kernel} has no argument {name}",
+        ("its arguments are {known}",),
+    )
+    MISSING_ARRAY = Entry(
+        "{kernel} needs the input {tensor}",
+        ("pass {tensor}=",),
+    )
+    ARRAY_RANK = Entry(
+        "{tensor} has the wrong number of dimensions",
+        ("reshape {tensor} to [{dims}]",),
+    )
+    ARRAY_DTYPE = Entry(
+        "{tensor} holds elements of the wrong type",
+        ("convert {tensor} to {wanted}", "compile the kernel for the type that {tensor} has"),
+    )
+    ARRAY_DEVICE = Entry(
+        "{tensor} and {other} are on different devices",
+        ("move {tensor} to {wanted}",),
+    )
+    ARRAY_EXTENT = Entry(
+        "dimension {dim} of {tensor}, which is {expression}, disagrees with {why}",
+        ("pass arrays whose shapes agree with the spec",),
+    )
+    ARRAY_CHUNK = Entry(
+        "dimension {dim} of {tensor} cannot be moved in parts of {chunk} elements",
+        ("pad it to a multiple of {chunk}",),
+    )
+    ARRAY_INNER_STRIDE = Entry(
+        "the elements of {tensor} along its dimension {dim} are not next to each other in memory",
+        ("copy {tensor} into a contiguous array", "store it so that dimension {dim} is the contiguous one"),
+    )
+    ARRAY_ALIGNMENT = Entry(
+        "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",
+        ("pass an array that starts on a {bytes}-byte boundary and whose rows are multiples of {bytes} bytes long",),
+    )
+    OUTPUT_OVERLAP = Entry(
+        "several positions of the output {tensor} share one place in memory: its dimension {dim} has stride 0",
+        ("pass an output that is not expanded",),
+    )
+    SIZE_UNKNOWN = Entry(
+        "the size {size} does not follow from the shapes of the arrays",
+        ("pass {size}= as a number",),
+    )
+    SIZE_RANGE = Entry(
+        "the size {size} is out of range",
+        ("pass arrays with fewer than 2**31 positions along every dimension",),
+    )
+    OUTPUT_NOT_ALLOCATED = Entry(
+        "{kernel} cannot make the output {tensor} itself: {reason}",
+        ("pass {tensor}= as an array to write into",),
+    )
+    NO_DRIVER = Entry(
+        "there is no CUDA driver or no GPU here: {reason}",
+        ("pass numpy arrays: the kernel's PTX then runs on the CPU",),
+    )
+    WRONG_GPU = Entry(
+        "{device} is a {name}, and this kernel runs on Hopper only",
+        ("run it on an H100 or H200", "pass numpy arrays: the kernel's PTX then runs on the CPU"),
+        "the code is made for sm_90a, which no other compute capability runs",
+    )
+    DRIVER_FAILED = Entry(
+        "the CUDA driver failed to {what}: {reason}",
+        ("look for an earlier kernel that failed: its error appears at the next call",),
+    )
     # ---- emulation (tilegen.emulate) ----
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
@@ -163,6 +236,10 @@ class Code(enum.Enum):
     NOT_A_SPEC = Entry(
         "{file} is no .tile text: {reason}",
         ("give the path of a .tile file; `tilegen inspect` takes .ptx and .cubin files as well",),
+    )
+    NOT_A_KERNEL = Entry(
+        "{file} holds no kernel: {reason}",
+        ("give a file that `tilegen build` or a CUDA compiler wrote",),
     )
 
 

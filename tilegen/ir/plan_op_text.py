@@ -1,0 +1,200 @@
+"""One line of text for each operation of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.ir import plan as ir
+from tilegen.ir.uniform import Uniform, text
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "and", "or": "or"}
+_INFIX |= {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def slot_text(slot: ir.Slot) -> str:
+    """`ring@cursor`, `ring[part]@cursor` where the part is a constant."""
+    part = "" if slot.part is None else f"[{slot.part}]"
+    return f"{slot.ring}{part}@{slot.cursor}"
+
+
+def element_text(expr: ir.ElementExpr, top: bool = True) -> str:
+    """An element expression, infix, in parentheses unless `top`."""
+    match expr:
+        case ir.Element(fragment):
+            return fragment
+        case ir.Literal(value):
+            return f"{value:g}" if float(f"{value:g}") == value or value != value else repr(value)
+        case ir.Value(name):
+            return name
+        case ir.IntValue(value):
+            return f"float({text(value)})"
+        case ir.Coordinate(along, origin):
+            return f"{along}({text(origin)})"
+        case ir.Compute("neg", (x,)):
+            return f"-{element_text(x, False)}"
+        case ir.Compute("round", (x,), dtype):
+            return f"{dtype}({element_text(x)})"
+        case ir.Compute(op, args) if op in _INFIX and len(args) > 1:
+            body = f" {_INFIX[op]} ".join(element_text(a, False) for a in args)
+            return body if top else f"({body})"
+        case ir.Compute(op, args):
+            return f"{op}({', '.join(element_text(a) for a in args)})"
+
+
+def bound_text(bound: ir.Bound) -> str:
+    """`row - col + x >= 0`"""
+    parts = [_scaled(bound.row_factor, "row"), _scaled(bound.col_factor, "col")]
+    offset = text(bound.offset)
+    left = " + ".join([p for p in parts if p] + ([offset] if offset != "0" else [])) or "0"
+    return f"{left.replace('+ -', '- ')} >= 0"
+
+
+def operation_text(operation: ir.Operation) -> str:
+    """The operation on one line; a body's operations stand on lines of their own."""
+    match operation:
+        case ir.Let(name, value):
+            return f"let {name} = {text(value)}"
+        case ir.LetFloat():
+            return _let_float(operation)
+        case ir.Work(index, total, mode):
+            return f"work {index} in {mode} < {text(total)}:"
+        case ir.For(var, start, stop, _, label):
+            return f"for {var} in [{text(start)}, {text(stop)}):" + (f"  # {label}" if label else "")
+        case ir.If(condition):
+            return f"if {text(condition)}:"
+        case ir.SetRegisters(count, increase):
+            return f"set_regs {count} {'up' if increase else 'down'}"
+        case _:
+            return _movement(operation) or _synchronisation(operation) or _computing(operation)
+
+
+def _let_float(operation: ir.LetFloat) -> str:
+    if operation.load is not None:
+        tensor, index = operation.load
+        return f"let {operation.name}: f32 = {_at(tensor, index)}"
+    value = "" if operation.value is None else element_text(operation.value)
+    return f"let {operation.name}: f32 = {value}"
+
+
+def _movement(operation: ir.Operation) -> str:
+    match operation:
+        case ir.TmaLoad(descriptor, coordinates, slot, offset, size):
+            return f"tma_load {_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
+        case ir.TmaStore(descriptor, coordinates, buffer, offset, size):
+            return f"tma_store {buffer} + {offset} -> {_at(descriptor, coordinates)}, {size} bytes"
+        case ir.StoreCommit():
+            return "store_commit"
+        case ir.StoreWait(pending, read):
+            return f"store_wait {'read' if read else 'all'}, {pending} pending"
+        case ir.ReadShared(out, slot, row_offset):
+            return f"{out} := shared {slot_text(slot)}, rows + {row_offset} * warpgroup"
+        case ir.WriteShared(buffer, source):
+            return f"shared {buffer} := {source}"
+        case ir.LoadVector(out, tensor, index, dim, limit):
+            return f"{out} := {_at(tensor, index)} along dim {dim} below {text(limit)}"
+        case ir.StoreRows():
+            whole = ", whole" if operation.whole_vectors else ""
+            return (
+                f"{_at(operation.tensor, operation.index)} := {operation.fragment}, "
+                f"rows along dim {operation.row_dim} below {text(operation.row_limit)}, "
+                f"cols along dim {operation.col_dim} below {text(operation.col_limit)}, "
+                f"vectors of {operation.vector}{whole}"
+            )
+        case ir.StoreVector(fragment, tensor, index, dim, limit):
+            return f"{_at(tensor, index)} := {fragment} along dim {dim} below {text(limit)}"
+    return ""
+
+
+def _synchronisation(operation: ir.Operation) -> str:
+    match operation:
+        case ir.Expect(slot, size):
+            return f"expect full {slot_text(slot)}, {size} bytes"
+        case ir.WaitFull(slot):
+            return f"wait full {slot_text(slot)}"
+        case ir.WaitEmpty(slot):
+            return f"wait empty {slot_text(slot)}"
+        case ir.ArriveEmpty(slot):
+            return f"arrive empty {slot_text(slot)}"
+        case ir.Advance(cursor):
+            return f"advance {cursor}"
+        case ir.OrderWait(first_id):
+            return f"order_wait barriers from {first_id}"
+        case ir.OrderPass(first_id):
+            return f"order_pass barriers from {first_id}"
+        case ir.OrderStart(first_id):
+            return f"order_start barriers from {first_id}"
+        case ir.GroupSync(first_id):
+            return f"group_sync barriers from {first_id}"
+        case ir.FenceAsync():
+            return "fence_async"
+    return ""
+
+
+def _computing(operation: ir.Operation) -> str:
+    match operation:
+        case ir.Mma():
+            sign = ":=" if operation.zero else "+="
+            return (
+                f"mma {operation.token}: {operation.accumulator} {sign} {_operand(operation.a)} x "
+                f"{_operand(operation.b)}, n {operation.n}, {operation.dtype}"
+            )
+        case ir.MmaFence():
+            return "mma_fence"
+        case ir.MmaCommit(tokens):
+            return f"mma_commit {{{', '.join(tokens)}}}"
+        case ir.MmaWait(pending, retires):
+            return f"mma_wait {pending} pending, retires {{{', '.join(retires)}}}"
+        case ir.Init(fragment, value):
+            return f"{fragment} := {value:g}"
+        case ir.Map(out, value):
+            return f"{out} := {element_text(value)}"
+        case ir.Mask(fragment, alternatives, identity):
+            condition = " or ".join(" and ".join(bound_text(b) for b in c) or "true" for c in alternatives)
+            return f"mask {fragment} where {condition or 'false'}, else {identity:g}"
+        case ir.RowFold(out, source, kind, scope):
+            return f"{out} := {kind} over columns of {source}, by {scope}"
+        case ir.QuadReduce(fragment, kind):
+            return f"{fragment} := {kind} over quad of {fragment}"
+        case ir.Relayout(out, source):
+            return f"{out} := {source} as A operand"
+    raise TypeError(f"no text for {type(operation).__name__}")
+
+
+def _operand(operand: ir.SlotOperand | ir.FragmentOperand) -> str:
+    if isinstance(operand, ir.FragmentOperand):
+        return operand.fragment
+    group = f" + {operand.warpgroup} * warpgroup" if operand.warpgroup else ""
+    return (
+        f"{slot_text(operand.slot)}[{operand.major}-major, swizzle {operand.swizzle}, lbo {operand.leading}, "
+        f"sbo {operand.stride}, at {_progression(operand.offsets)}{group}]"
+    )
+
+
+def _progression(values: Sequence[int]) -> str:
+    """Numbers with runs of equal steps shortened: `0 .. 96 by 32, 8192 .. 8288 by 32`."""
+    parts: list[str] = []
+    start = 0
+    while start < len(values):
+        stop = start + 1
+        step = values[stop] - values[start] if stop < len(values) else 0
+        while stop < len(values) and values[stop] - values[stop - 1] == step:
+            stop += 1
+        if stop - start >= 3:
+            parts.append(f"{values[start]} .. {values[stop - 1]} by {step}")
+        else:
+            stop = start + 1
+            parts.append(str(values[start]))
+        start = stop
+    return ", ".join(parts)
+
+
+def _at(name: str, index: tuple[Uniform, ...]) -> str:
+    return f"{name}[{', '.join(text(i) for i in index)}]"
+
+
+def _scaled(factor: int, name: str) -> str:
+    if factor == 0:
+        return ""
+    if abs(factor) == 1:
+        return name if factor > 0 else f"-{name}"
+    return f"{factor} * {name}"

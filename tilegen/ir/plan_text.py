@@ -1,0 +1,166 @@
+"""The text form of a plan: one operation a line, with the spec's line and statement in the margin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.uniform import text
+from tilegen.syntax.span import Span
+
+# Where a node of the plan stands: ("buffer", name), … for declarations; ("role", index, position, position, …)
+# for an operation, one position a nesting level.
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the text, without its margin. `path` is the plan's node that it shows, () for headings."""
+
+    text: str
+    path: Path
+    span: Span | None
+    statement: str = ""
+
+
+def plan_lines(plan: ir.Plan) -> Iterator[Line]:
+    """The lines of `print_plan`, each with the node that it shows."""
+    yield Line(f"plan {plan.name} for {plan.target}, from {plan.source_name}", ("plan",), None)
+    yield Line(f"  grid {text(plan.grid)}", ("grid",), None)
+    yield Line(
+        f"  threads {plan.threads}, shared memory {plan.shared_bytes} bytes, "
+        f"registers at entry {plan.registers_at_entry}",
+        ("size",),
+        None,
+    )
+    for note in plan.notes:
+        yield Line(f"  note: {note}", (), None)
+    yield from _section("params", [Line(f"  {_param(p)}", ("param", i), None) for i, p in enumerate(plan.params)])
+    yield from _section("tensors", [_tensor(t) for t in plan.tensors])
+    yield from _section("descriptors", [_descriptor(d) for d in plan.descriptors])
+    yield from _section("shared memory", _memory(plan))
+    yield from _section("rings", [_ring(r) for r in plan.rings])
+    for index, role in enumerate(plan.roles):
+        yield Line("", (), None)
+        yield from _role(role, index)
+
+
+def print_plan(plan: ir.Plan) -> str:
+    """The plan as text. The margin holds the line of the spec and the name of the statement that a line comes from."""
+    lines = list(plan_lines(plan))
+    return "\n".join(with_margin(lines, margin_width(lines))) + "\n"
+
+
+def margin_width(lines: Sequence[Line]) -> int:
+    """Columns that the longest statement name needs."""
+    return max((len(line.statement) for line in lines), default=0)
+
+
+def with_margin(lines: Sequence[Line], width: int) -> list[str]:
+    """The lines as printed: spec line, statement (padded to `width`), text."""
+    return [
+        f"{line.span.line if line.span else '':>4} {line.statement:<{width}} | {line.text}".rstrip() for line in lines
+    ]
+
+
+def _section(title: str, lines: Sequence[Line]) -> Iterator[Line]:
+    if lines:
+        yield Line("", (), None)
+        yield Line(title, (), None)
+        yield from lines
+
+
+def _param(param: ir.Param) -> str:
+    match param:
+        case ir.MapParam(descriptor):
+            return f"map {descriptor}"
+        case ir.SizeParam(name):
+            return f"size {name}: i32"
+        case ir.ScalarParam(name):
+            return f"scalar {name}: f32"
+        case ir.PointerParam(tensor):
+            return f"pointer {tensor}"
+        case ir.StrideParam(tensor, dim):
+            return f"stride {tensor}[{dim}]: i64"
+
+
+def _tensor(tensor: ir.TensorShape) -> Line:
+    dims = ", ".join(text(d) for d in tensor.dims)
+    kind = "output" if tensor.output else "input"
+    return Line(f"  {tensor.name}: {tensor.dtype}[{dims}], {kind}", ("tensor", tensor.name), None)
+
+
+def _descriptor(descriptor: ir.Descriptor) -> Line:
+    dims = ", ".join(_map_dim(d) for d in descriptor.dims)
+    use = "store" if descriptor.store else "load"
+    return Line(
+        f"  {descriptor.name}: {use} {descriptor.tensor} [{dims}], swizzle {descriptor.swizzle}, "
+        f"{descriptor.fill} outside",
+        ("descriptor", descriptor.name),
+        descriptor.span,
+    )
+
+
+def _map_dim(dim: ir.MapDim) -> str:
+    if dim.chunk == 0:
+        return f"dim {dim.dim} box {dim.box}"
+    place = f"mod {dim.chunk}" if dim.part == "inner" else f"div {dim.chunk}"
+    return f"dim {dim.dim} {place} box {dim.box}"
+
+
+def _memory(plan: ir.Plan) -> list[Line]:
+    """Buffers and barriers in the order of their addresses."""
+    entries: list[tuple[int, Line]] = []
+    for b in plan.buffers:
+        end = b.offset + b.stage_bytes * b.stages * b.parts
+        shape = f"{b.dtype}[{b.rows}, {b.cols}]"
+        copies = f"{b.stages} x {b.stage_bytes} bytes" + (f" x {b.parts} parts" if b.parts > 1 else "")
+        alias = f", in the bytes of {b.host}" if b.host else ""
+        line = Line(
+            f"  {b.offset:>6} .. {end:<6} {b.name}: {shape}, {copies}, "
+            f"chunk {b.chunk}, line {b.line}, swizzle {b.swizzle}{alias}",
+            ("buffer", b.name),
+            b.span,
+        )
+        entries.append((b.offset, line))
+    for r in plan.rings:
+        size = 8 * r.depth * r.parts
+        for kind, start in (("full", r.full), ("empty", r.empty)):
+            text_ = f"  {start:>6} .. {start + size:<6} {kind} barriers of {r.name}"
+            entries.append((start, Line(text_, ("barrier", r.name, kind), r.span)))
+    return [line for _, line in sorted(entries, key=lambda e: e[0])]
+
+
+def _ring(ring: ir.Ring) -> Line:
+    parts = f" x {ring.parts} parts" if ring.parts > 1 else ""
+    return Line(
+        f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}, "
+        f"bytes {ring.bytes}; empty: arrivals {ring.empty_arrivals}, one a {ring.release}",
+        ("ring", ring.name),
+        ring.span,
+    )
+
+
+def _role(role: ir.RolePlan, index: int) -> Iterator[Line]:
+    last = role.first + role.warpgroups - 1
+    groups = f"warpgroup {role.first}" if last == role.first else f"warpgroups {role.first} to {last}"
+    registers = "registers as at entry" if role.registers is None else f"{role.registers} registers"
+    elected = ", by one elected thread" if role.elected else ""
+    yield Line(f"role {role.name}: {role.kind}, {groups}, {registers}{elected}", ("role", index), None)
+    for cursor in role.cursors:
+        yield Line(f"  cursor {cursor.name} of {cursor.ring}", ("cursor", index, cursor.name), None)
+    for f in role.fragments:
+        shape = {"row": f"[{f.rows}]", "col": f"[{f.cols}]"}.get(f.layout, f"[{f.rows}, {f.cols}]")
+        held = f"{f.registers} registers" if f.storage == f.name else f"in the registers of {f.storage}"
+        yield Line(f"  {f.layout} {f.name}: {f.dtype}{shape}, {held}", ("fragment", index, f.name), f.span)
+    yield from _body(role.body, ("role", index), 1)
+
+
+def _body(body: tuple[ir.Operation, ...], path: Path, depth: int) -> Iterator[Line]:
+    for position, operation in enumerate(body):
+        here = (*path, position)
+        yield Line("  " * depth + operation_text(operation), here, operation.span, operation.statement)
+        if isinstance(operation, ir.Work | ir.For | ir.If):
+            yield from _body(operation.body, here, depth + 1)
