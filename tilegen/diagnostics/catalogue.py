@@ -15,6 +15,159 @@ from tilegen.syntax.span import Span
 
 class Code(enum.Enum):
     # ---- syntax and names (tilegen.syntax, tilegen.sema) ----
+    FILE_MISSING = Entry("there is no file {path}", ("check the path; `samples/` holds specs to start from",))
+    FILE_IS_FOLDER = Entry("{path} is a folder, not a spec", ("name one .tile file",))
+    FILE_UNREADABLE = Entry("{path} cannot be read: {why}", ("check the file's permissions",))
+    FILE_ENCODING = Entry("{path} is not UTF-8 text", ("save the file as UTF-8", "name a .tile file"))
+    SYNTAX = Entry("`{token}` cannot stand here", ("see docs/language.md for the form of each statement",))
+    BAD_CHARACTER = Entry("the character `{character}` has no meaning here", ("remove it; comments start with #",))
+    UNEXPECTED_END = Entry(
+        "the file ends before the kernel does",
+        ("close what is open: a kernel and a schedule end with `}}`",),
+    )
+    UNKNOWN_STATEMENT = Entry(
+        "there is no {kind} `{name}`",
+        ("see docs/language.md for all of them", "an equation is written `name[axes] = expression`"),
+    )
+    UNKNOWN_PARAMETER = Entry("the kernel has no parameter {name}", ("leave out `-D {name}=…`, or declare {name}",))
+    PARAMETER_MISSING = Entry("the parameter {name} has no default and no value was given", ("give `-D {name}=…`",))
+    PARAMETER_VALUE = Entry(
+        "{what} of the parameter {name} is not one that it allows",
+        ("choose an allowed value, or add this one where {name} is declared",),
+    )
+    UNKNOWN_NAME = Entry("`{name}` is not declared", ("declare it, or correct the spelling",))
+    UNKNOWN_TYPE = Entry("`{name}` is no element type", ("use bf16, f16, f32, i32, bool, or a parameter bound to one",))
+    UNKNOWN_FUNCTION = Entry(
+        "there is no function `{name}`", ("docs/language.md lists the functions, the folds and the casts",)
+    )
+    WRONG_KIND = Entry("the {kind} `{name}` cannot stand here", ("name the right thing, or rename one of the two",))
+    RESERVED_NAME = Entry("`{name}` is built in and cannot be declared", ("choose another name",))
+    REDEFINED = Entry(
+        "`{name}` is declared twice",
+        ("rename one of the two; an equation gives a name its only value",),
+        "single assignment: every name has one meaning",
+    )
+    INPUT_ASSIGNED = Entry("`{name}` is an input and cannot be defined", ("declare it as an output, or rename one",))
+    OUTPUT_UNDEFINED = Entry("no equation defines the output {name}", ("write `{name}[…] = …`, or remove the output",))
+    UNUSED = Entry(
+        "the {kind} `{name}` is never used",
+        ("use it or remove it; a misspelt use elsewhere may be meant",),
+    )
+    BAD_CONSTANT = Entry("this has no value when the kernel is built: {why}", ("correct the expression",))
+    NOT_CONSTANT = Entry("this must be known when the kernel is built", ("use numbers and parameters only",))
+    BAD_EXTENT = Entry(
+        "this is no extent",
+        ("write a positive whole number of positions: sums and products of sizes and numbers",),
+        "extents are integer polynomials in sizes",
+    )
+    BAD_INDEX = Entry(
+        "this is no index",
+        (
+            "write a sum of axes with whole factors and of sizes, such as `i + Sk - Sq`, or a lookup `table[b, p]`",
+            "where an index is divided or its rest is taken, `split` the axis",
+        ),
+        "indices are affine with compile-time factors, split axes, or lookups",
+    )
+    LOOKUP_TYPE = Entry("positions are looked up in integer tensors, and {name} is none", ("declare {name} as i32",))
+    WRONG_RANK = Entry("`{name}` is indexed by the wrong number of entries", ("give one entry a dimension",))
+    NEEDS_INDEX = Entry("the {kind} `{name}` needs an index here", ("write `{name}[…]`",))
+    AXIS_EXTENT = Entry(
+        "the axis `{name}` does not fit this dimension",
+        ("use an axis of the dimension's own extent, or give the tensor this axis's",),
+        "an axis alone in a dimension runs over the whole of it",
+    )
+    AXIS_EXTENT_UNKNOWN = Entry(
+        "nothing says how far the axis `{name}` runs",
+        ("declare it: `axis {name} in …`, or index a tensor by it alone",),
+    )
+    AXIS_USED_ONCE = Entry(
+        "`{name}` is declared nowhere and stands here alone",
+        ("correct the spelling, or declare it: `axis {name} in …`",),
+        "an undeclared axis that occurs once is taken for a typo",
+    )
+    AXIS_TWICE = Entry("the axis `{name}` stands here twice", ("name each axis once",))
+    AXIS_NOT_REACHED = Entry(
+        "the tile `{tile}` has `{name}` in its brackets, and its position in {tensor} does not depend on `{name}`",
+        ("index {tensor} by `{name}`, or take it out of the brackets",),
+    )
+    AXIS_LEFT_OVER = Entry(
+        "the value of {output} depends on `{name}`, and {output} is not indexed by it",
+        ("fold over `{name}`: `sum[{name}](…)`", "add `{name}` to the output's dimensions"),
+        "every axis of the right side stands on the left of an output",
+    )
+    SPLIT_TWICE = Entry("the axis `{name}` is split twice", ("split one of its parts instead",))
+    SPLIT_UNEVEN = Entry(
+        "the extent of `{name}` is not a multiple of what it is split by",
+        ("declare the extent as a product, such as `axis h in Hk * G`, and split it by a factor",),
+    )
+    DOMAIN_AXIS_MISSING = Entry(
+        "the condition depends on `{name}`, which is not named before the `:`", ("write `domain …, {name}: …`",)
+    )
+    DOMAIN_AXIS_UNUSED = Entry(
+        "`{name}` is named before the `:` and the condition does not depend on it", ("take `{name}` out, or use it",)
+    )
+    DOMAIN_EMPTY = Entry(
+        "this never holds, whatever the sizes", ("to switch a clause off, write `if` and a condition behind it",)
+    )
+    GUARD = Entry(
+        "this cannot switch a clause on or off",
+        (
+            "write conditions on parameters, and at most one comparison of sizes and i32 scalars, joined by `and`",
+            "make it a parameter if it is known when the kernel is built",
+        ),
+        "a guard has one value for the whole launch",
+    )
+    READ_OUTSIDE_DOMAIN = Entry(
+        "`{name}` is read at another position than its own `{axis}`, where its domain may not hold",
+        ("read it at `{axis}`", "write the value out again with the axis that is meant"),
+        "an equation has values in its domain alone",
+    )
+    ELSE_MISSING = Entry(
+        "{name} has points outside the domain and does not say what stands there",
+        ("write `else 0` (or another number) behind its dimensions",),
+        "an output is written everywhere or says what the other points hold",
+    )
+    RAGGED_TABLE = Entry(
+        "{name} must hold where each sequence of {size} starts: {over} + 1 whole numbers",
+        ("declare `input {name}: i32[{over} + 1]`",),
+    )
+    SCALAR_TYPE = Entry("the scalar {name} has a type that arguments cannot have", ("use f32 or i32",))
+    CONSTRAINT = Entry("this is no constraint on a scalar", ("compare it with one number, such as `> 0`",))
+    DEFAULT_CONSTRAINT = Entry(
+        "the default of {name} breaks its own constraint", ("change the default or the constraint",)
+    )
+    WRONG_TYPE = Entry("this has the wrong type", ("write what is wanted here",))
+    ARGUMENTS = Entry("`{name}` takes another number of arguments", ("see docs/language.md for its form",))
+    FOLD_NEEDS_AXES = Entry("`{name}` needs to know over which axes", ("write `{name}[axis](…)`",))
+    FOLD_AXES = Entry("`{name}` runs over axes, and this is none", ("name axes only, such as `{name}[i, j](…)`",))
+    FOLD_AXIS_MISSING = Entry(
+        "`{fold}` runs over `{name}`, and what it folds does not depend on `{name}`",
+        ("fold over an axis that the expression has", "to count points, fold `select(…, 1, 0)` of something over them"),
+    )
+    EXTRA_TERM_AXIS = Entry(
+        "a term behind the `;` of `{fold}` is added once a fold, and this one depends on `{name}`",
+        ("move it before the `;`, or take `{name}` out of it",),
+    )
+    CYCLE = Entry("`{name}` is defined by itself", ("break the circle: an equation reads earlier results only",))
+    OUTPUT_TYPE = Entry("{name} holds whole numbers and the value is none", ("cast it: `i32(floor(…))`",))
+    PRODUCT_FACTOR = Entry(
+        "this factor of a matrix product is wider than tensor cores take",
+        ("cast it where it stands, such as `T(p[i, j]) * v[j, e]`",),
+        "both factors of a product are 16-bit by what is written; nothing is cast silently",
+    )
+    PRODUCT_TYPES = Entry(
+        "the two factors of this matrix product have different types", ("cast one of them",),
+        "a tensor core multiplies two factors of one type",
+    )
+    UNKNOWN_TARGET = Entry("there is no target `{name}`", ("schedule for hopper or mls",))
+    SCHEDULE_CONDITION = Entry(
+        "a schedule is chosen when the kernel is built, and this is not known then", ("use parameters only",)
+    )
+    UNKNOWN_OPTION = Entry("there is no directive `{name}`", ("see docs/language.md for all directives",))
+    DIRECTIVE_TWICE = Entry("`{directive}` is said twice in one schedule", ("keep one of the two",))
+    DIRECTIVE_NUMBER = Entry("this number cannot stand here", ("write a whole number, or an int parameter",))
+    DIRECTIVE_WORD = Entry("`{directive}` does not know this word", ("choose one that it knows",))
+    NAMED_TWICE = Entry("`{name}` is named twice here", ("name it once",))
     # ---- schedules and lowering (tilegen.passes) ----
     # ---- plan and resources (tilegen.checks, tilegen.ir) ----
     PLAN_JSON = Entry(

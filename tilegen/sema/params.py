@@ -1,0 +1,121 @@
+"""Parameters bound to values: what a build gives, checked against what the kernel allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.diagnostics.catalogue import Code
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import ParamValue
+from tilegen.sema.constants import DTYPE_NAMES, constant, spelling
+from tilegen.sema.faults import Faults, suggestion
+from tilegen.syntax import ast
+
+_OPEN = {"bool": bool, "int": int, "float": float}
+
+
+def bind_params(
+    kernel: ast.Kernel, given: Mapping[str, str | int | float | bool | DType], faults: Faults
+) -> dict[str, ParamValue]:
+    """Each parameter's value: the one given, else its default. Strings are read as a command line gives them."""
+    bound: dict[str, ParamValue] = {}
+    names = {p.name.name for p in kernel.params}
+    for name in given:
+        if name not in names:
+            wanted = suggestion(name, names) if names else "no parameter: the kernel has none"
+            faults.add(Code.UNKNOWN_PARAMETER, kernel.name.span, got=name, wanted=wanted, name=name)
+    for param in kernel.params:
+        open_type = _open_type(param)
+        choices = () if open_type else _choices(param, faults)
+        value = _value(param, given, open_type, choices, faults)
+        # an error has been noted where there is no value; a stand-in lets the rest of the file be checked
+        bound[param.name.name] = value if value is not None else _stand_in(open_type, choices)
+    return bound
+
+
+def _value(
+    param: ast.Param,
+    given: Mapping[str, str | int | float | bool | DType],
+    open_type: str | None,
+    choices: tuple[ParamValue, ...],
+    faults: Faults,
+) -> ParamValue | None:
+    """What is given, else the default; None, with the error noted, if that is not allowed."""
+    name, wanted = param.name.name, _wanted(open_type, choices)
+    default = None
+    if param.default is not None:
+        default = _fitted(constant(param.default, {}), open_type, choices)
+        if default is None:
+            faults.add(Code.PARAMETER_VALUE, param.default.span, wanted=wanted, name=name, what="the default")
+    if name not in given:
+        if param.default is None:
+            faults.add(Code.PARAMETER_MISSING, param.span, wanted=wanted, name=name)
+        return default
+    value = _fitted(_read(given[name]), open_type, choices)
+    if value is None:
+        faults.add(
+            Code.PARAMETER_VALUE, param.span, got=str(given[name]), wanted=wanted, name=name, what="the value given"
+        )
+    return value
+
+
+def _open_type(param: ast.Param) -> str | None:
+    """bool, int or float where the parameter takes any value of a type."""
+    only = param.choices[0] if len(param.choices) == 1 else None
+    return only.name if isinstance(only, ast.Var) and only.name in _OPEN else None
+
+
+def _choices(param: ast.Param, faults: Faults) -> tuple[ParamValue, ...]:
+    values: list[ParamValue] = []
+    for choice in param.choices:
+        value = constant(choice, {})
+        if value is None:
+            name = choice.name if isinstance(choice, ast.Var) else "?"
+            known = (*_OPEN, *DTYPE_NAMES)
+            faults.add(Code.UNKNOWN_NAME, choice.span, got=f"`{name}`", wanted=suggestion(name, known), name=name)
+        else:
+            values.append(value)
+    return tuple(values)
+
+
+def _read(value: str | int | float | bool | DType) -> ParamValue | str:
+    """A value from Python as it is, a string as the number, truth value or type that it spells."""
+    if not isinstance(value, str):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    if value in DTYPE_NAMES:
+        return DTYPE_NAMES[value]
+    for number in (int, float):
+        try:
+            return number(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _fitted(
+    value: ParamValue | str | None, open_type: str | None, choices: tuple[ParamValue, ...]
+) -> ParamValue | None:
+    """`value` if the parameter may have it, else None."""
+    if value is None or isinstance(value, str):
+        return None
+    if open_type == "float" and type(value) is int:
+        return float(value)
+    if open_type:
+        return value if type(value) is _OPEN[open_type] else None
+    return value if any(type(value) is type(c) and value == c for c in choices) else None
+
+
+def _wanted(open_type: str | None, choices: tuple[ParamValue, ...]) -> str:
+    if open_type == "bool":
+        return "true or false"
+    if open_type:
+        return {"int": "an integer", "float": "a number"}[open_type]
+    return " or ".join(spelling(c) for c in choices)
+
+
+def _stand_in(open_type: str | None, choices: tuple[ParamValue, ...]) -> ParamValue:
+    if open_type:
+        return {"bool": False, "int": 1, "float": 1.0}[open_type]
+    return choices[0] if choices else 1

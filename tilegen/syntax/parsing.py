@@ -1,0 +1,140 @@
+"""`.tile` text to syntax tree. One run reports every syntax error of the file."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from tilegen.diagnostics.catalogue import Code, fault
+from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.syntax import ast
+from tilegen.syntax.build import Builder, token_span
+from tilegen.syntax.resources import grammar_text
+from tilegen.syntax.scan import DIRECTIVES, STATEMENTS, Word, resume_point, words
+from tilegen.syntax.span import Source, Span
+
+_MANY = 8  # longer lists of what could stand here tell the author nothing
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(
+        grammar_text(),
+        start="kernel",
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def parse(source: Source) -> ast.Kernel:
+    """The tree of a file with one kernel. Raises TilegenError with all its syntax errors."""
+    errors: list[Diagnostic] = []
+    text = source.text
+    while True:
+        try:
+            tree = _parser().parse(text)
+        except UnexpectedInput as error:
+            errors.append(_diagnose(source, error))
+            position = _position(error, text)
+            gap = resume_point(text, position)
+            if gap is None:
+                break
+            text = _blanked(text, *gap)
+        else:
+            if not errors:
+                kernel: ast.Kernel = Builder(source.name).transform(tree)
+                return kernel
+            break
+    raise TilegenError(tuple(errors))
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    """`text` with these characters replaced by spaces, line ends kept, so that places stay true."""
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _position(error: UnexpectedInput, text: str) -> int:
+    """The character at which the error was seen."""
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return len(text)
+    return error.pos_in_stream if error.pos_in_stream is not None else len(text)
+
+
+def _diagnose(source: Source, error: UnexpectedInput) -> Diagnostic:
+    if isinstance(error, UnexpectedToken) and isinstance(error.token, Token):
+        token = error.token
+        if token.type == "$END":
+            return fault(Code.UNEXPECTED_END, _end(source), wanted=_wanted(error.expected))
+        return _unexpected(source, token, set(error.expected))
+    column, line = error.column, error.line
+    span = Span(source.name, line, column, line, column + 1)
+    character = source.line(line)[column - 1 : column] or " "
+    allowed = error.allowed if isinstance(error, UnexpectedCharacters) else ()
+    return fault(Code.BAD_CHARACTER, span, character=character, wanted=_wanted(set(allowed or ())))
+
+
+def _unexpected(source: Source, token: Token, expected: set[str]) -> Diagnostic:
+    """An unexpected word; a misspelt keyword shows as a name with something other than `[` behind it."""
+    span = token_span(source.name, token)
+    start = token.start_pos or 0
+    before = [w for w in words(source.text) if w.end <= start]
+    previous = before[-1] if before else None
+    if previous is not None and previous.is_name:
+        if expected == {"LSQB"} and previous.text not in STATEMENTS:
+            return _misspelt(source, previous, "statement", STATEMENTS)
+        if expected == {"INT"} and previous.text not in DIRECTIVES:
+            return _misspelt(source, previous, "directive", DIRECTIVES)
+    return fault(Code.SYNTAX, span, got=f"`{token}`", wanted=_wanted(expected), token=str(token))
+
+
+def _misspelt(source: Source, word: Word, kind: str, known: tuple[str, ...]) -> Diagnostic:
+    line = source.text.count("\n", 0, word.start) + 1
+    column = word.start - (source.text.rfind("\n", 0, word.start) + 1) + 1
+    span = Span(source.name, line, column, line, column + len(word.text))
+    close = difflib.get_close_matches(word.text, known, 1)
+    return fault(
+        Code.UNKNOWN_STATEMENT,
+        span,
+        got=f"`{word.text}`",
+        wanted=f"`{close[0]}`?" if close else ", ".join(known),
+        kind=kind,
+        name=word.text,
+    )
+
+
+def _end(source: Source) -> Span:
+    """The last character that is no white space."""
+    text = source.text.rstrip()
+    line = text.count("\n") + 1
+    column = max(len(text) - (text.rfind("\n") + 1), 1)
+    return Span(source.name, line, column, line, column + 1)
+
+
+def _wanted(expected: set[str]) -> str:
+    """What could stand here, in the file's own words."""
+    shown = sorted({_spelling(name) for name in expected})
+    if len(shown) > _MANY:
+        kinds: list[str] = [k for k in ("a name", "a number", "`(`", "`}`") if k in shown]
+        keywords = {f"`{s}`" for s in STATEMENTS}, {f"`{d}`" for d in DIRECTIVES}
+        for words_of, kind in zip(keywords, ("a statement", "a directive"), strict=True):
+            if len(words_of & set(shown)) > 3:
+                kinds.append(kind)
+                break
+        operators = [s for s in shown if not s[1:2].isalpha() and s not in kinds]
+        shown = kinds + (["an operator"] if len(operators) > 3 else operators)
+    return " or ".join(shown)
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    plain = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if t.pattern.type == "str"}
+    return plain | {"NAME": "a name", "INT": "a number", "FLOAT": "a number", "$END": "the end of the file"}
+
+
+def _spelling(terminal: str) -> str:
+    return _spellings().get(terminal, terminal)
