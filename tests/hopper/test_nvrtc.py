@@ -93,7 +93,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) k(float* p, u64 a, u64 b) {
     )
     found = faults(source)
     assert "MMA_SERIALISED" in [d.code for d in found]
-    assert all(d.span and d.span.file == "fa3.tile" for d in found)
+    assert {d.span.file for d in found if d.span} <= {"fa3.tile"}
+    if nvrtc_version() >= (13, 5):  # older ones do not say where
+        assert all(d.span for d in found)
 
 
 def test_an_injected_wait_is_an_error() -> None:

@@ -310,6 +310,10 @@ class Code(enum.Enum):
         "{tensor} is given as {type}, which is no array of numbers in memory",
         ("pass a torch, CuPy or numpy array, or any object with __dlpack__ or __cuda_array_interface__",),
     )
+    NOT_A_NUMBER = Entry(
+        "{name} is given as something that is no number",
+        ("pass {name}= as a number",),
+    )
     UNKNOWN_ARGUMENT = Entry(
         "{kernel} has no argument {name}",
         ("its arguments are {known}",),
@@ -350,6 +354,10 @@ class Code(enum.Enum):
         "several positions of the output {tensor} share one place in memory: its dimension {dim} has stride 0",
         ("pass an output that is not expanded",),
     )
+    OUTPUT_READ_ONLY = Entry(
+        "the output {tensor} is given as an array that may not be written",
+        ("pass a writable array", "leave {tensor} out: the call then makes one"),
+    )
     SIZE_UNKNOWN = Entry(
         "the size {size} does not follow from the shapes of the arrays",
         ("pass {size}= as a number",),
@@ -385,10 +393,6 @@ class Code(enum.Enum):
     TARGET_NOT_YET = Entry(
         "the target {target} cannot be compiled for yet",
         ("leave out --target, or give --target hopper",),
-    )
-    NOT_A_SPEC = Entry(
-        "{file} is no .tile text: {reason}",
-        ("give the path of a .tile file; `tilegen inspect` takes .ptx and .cubin files as well",),
     )
     NOT_A_KERNEL = Entry(
         "{file} holds no kernel: {reason}",

@@ -1,0 +1,217 @@
+"""Arrays of any framework as pointer, shape, strides and type, and new arrays like them.
+
+No framework is imported here: an array is known by the protocols it speaks, and its framework is then loaded
+already. This is on the launch path: the usual cases cost a few attribute reads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+
+CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """An array as memory. `dtype` is the framework's own word where tilegen has no such type.
+
+    shape in elements, strides in bytes, outermost first. framework: "torch", "cupy", "numpy", "dlpack" or
+    "cuda_array_interface". `keepalive` owns the memory. `stream`: where the array's producer says it is ready.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType | str
+    device: str
+    framework: str
+    keepalive: Any
+    stream: int = 0
+    read_only: bool = False
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device != CPU
+
+
+def describe(array: Any, name: str = "array") -> ArrayView:
+    """The view of a torch, CuPy or numpy array, or of anything with `__dlpack__` or `__cuda_array_interface__`.
+
+    Raises TilegenError naming `name` where it is no array, or lives on a device that is neither CPU nor CUDA.
+    """
+    if isinstance(array, np.ndarray):
+        dtype, fixed = _numpy_type(array.dtype), not array.flags.writeable
+        return ArrayView(array.ctypes.data, array.shape, array.strides, dtype, CPU, "numpy", array, 0, fixed)
+    module = type(array).__module__
+    if hasattr(array, "data_ptr") and hasattr(array, "element_size"):
+        return _of_torch(array, name)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        framework = "cupy" if module.split(".")[0] == "cupy" else "cuda_array_interface"
+        return _of_interface(array, interface, framework)
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array, name)
+    fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"{module}.{type(array).__qualname__}")
+
+
+# ---- the ways in ---------------------------------------------------------------------------------
+
+_TORCH_TYPES: dict[Any, DType | str] = {}
+_BY_NAME = {
+    "bfloat16": DType.BF16,
+    "float16": DType.F16,
+    "float32": DType.F32,
+    "int32": DType.I32,
+    "bool": DType.BOOL,
+}
+_NUMPY_TYPES: dict[Any, DType | str] = {}
+
+
+def _of_torch(array: Any, name: str) -> ArrayView:
+    dtype = _TORCH_TYPES.get(array.dtype)
+    if dtype is None:
+        word = str(array.dtype).removeprefix("torch.")
+        dtype = _TORCH_TYPES[array.dtype] = _BY_NAME.get(word, word)
+    device = array.device
+    if device.type == "cuda":
+        place = f"cuda:{device.index}"
+    elif device.type == CPU:
+        place = CPU
+    else:
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a torch tensor on {device}")
+    size = array.element_size()
+    strides = tuple(s * size for s in array.stride())
+    return ArrayView(array.data_ptr(), tuple(array.shape), strides, dtype, place, "torch", array)
+
+
+def _of_interface(array: Any, interface: dict[str, Any], framework: str) -> ArrayView:
+    shape = tuple(interface["shape"])
+    dtype = np.dtype(interface["typestr"])
+    declared = getattr(array, "dtype", None)
+    if dtype.kind == "V" and declared is not None:  # bfloat16 has no typestr of its own
+        dtype = np.dtype(declared)
+    strides = interface.get("strides")
+    if strides is None:
+        strides = _contiguous(shape, dtype.itemsize)
+    index = getattr(getattr(array, "device", None), "id", 0)
+    (pointer, fixed), stream = interface["data"], interface.get("stream") or 0
+    strides, kind = tuple(strides), _numpy_type(dtype)
+    return ArrayView(pointer, shape, strides, kind, f"cuda:{index}", framework, array, stream, bool(fixed))
+
+
+def _numpy_type(dtype: Any) -> DType | str:
+    known = _NUMPY_TYPES.get(dtype)
+    if known is None:
+        word = str(dtype.name)
+        known = _NUMPY_TYPES[dtype] = _BY_NAME.get(word, word) if dtype.isnative else f"byte-swapped {word}"
+    return known
+
+
+def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    out = []
+    for extent in reversed(shape):
+        out.append(size)
+        size *= max(extent, 1)
+    return tuple(reversed(out))
+
+
+# ---- DLPack --------------------------------------------------------------------------------------
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int32), ("index", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_PLACES = {1: CPU, 2: "cuda", 3: CPU, 13: "cuda"}  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+_DLPACK_TYPES = {
+    (4, 16): DType.BF16,
+    (2, 16): DType.F16,
+    (2, 32): DType.F32,
+    (0, 32): DType.I32,
+    (6, 8): DType.BOOL,
+}
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
+def _of_dlpack(array: Any, name: str) -> ArrayView:
+    """The capsule stays unconsumed and is kept: its destructor frees the export when the view goes."""
+    try:
+        capsule = array.__dlpack__()
+        address = _pointer(capsule, b"dltensor")
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as e:
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"{type(array).__qualname__} ({e})")
+    t = _Tensor.from_address(address)
+    place = _PLACES.get(t.device.type)
+    if place is None:
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"an array on DLPack device type {t.device.type}")
+    kind = (t.dtype.code, t.dtype.bits)
+    size = t.dtype.bits * t.dtype.lanes // 8
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    strides = tuple(t.strides[i] * size for i in range(t.ndim)) if t.strides else _contiguous(shape, size)
+    dtype: DType | str = f"DLPack type {kind[0]} of {kind[1]} bits"
+    if t.dtype.lanes == 1:
+        dtype = _DLPACK_TYPES.get(kind, dtype)
+    device = CPU if place == CPU else f"cuda:{t.device.index}"
+    return ArrayView((t.data or 0) + t.byte_offset, shape, strides, dtype, device, "dlpack", (array, capsule))
+
+
+# ---- new arrays and streams ----------------------------------------------------------------------
+
+_WORDS = {dtype: word for word, dtype in _BY_NAME.items()}
+
+
+def allocate(like: ArrayView, shape: tuple[int, ...], dtype: DType, kernel: str, tensor: str) -> Any:
+    """An uninitialised C-contiguous array of the framework and on the device of `like`.
+
+    Raises TilegenError where that framework's arrays cannot be written into, or it lacks the type.
+    """
+    if like.framework == "torch":
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, _WORDS[dtype]), device=like.device)
+    if like.framework == "cupy":
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(int(like.device.split(":")[1])):
+            try:
+                return cupy.empty(shape, dtype=dtype.numpy)
+            except (TypeError, ValueError) as e:
+                fail(Code.OUTPUT_NOT_ALLOCATED, None, kernel=kernel, tensor=tensor, reason=f"CuPy: {e}")
+    if not like.on_gpu:
+        return np.empty(shape, dtype=dtype.numpy)
+    reason = "it cannot tell which framework's array to make"
+    fail(Code.OUTPUT_NOT_ALLOCATED, None, kernel=kernel, tensor=tensor, reason=reason)
+
+
+def current_stream(view: ArrayView) -> int:
+    """The stream that this array's framework works on now; where it does not say, the one the array is ready on."""
+    if view.framework == "torch":
+        return int(sys.modules["torch"].cuda.current_stream(int(view.device[5:])).cuda_stream)
+    if view.framework == "cupy":
+        return int(sys.modules["cupy"].cuda.get_current_stream(int(view.device[5:])).ptr)
+    return view.stream

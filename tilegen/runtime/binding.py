@@ -1,0 +1,228 @@
+"""From a plan and arrays to launch arguments: everything a launch needs is checked here, by name.
+
+The same binding serves the GPU (maps encoded by the driver) and the emulator (maps by `TensorMap.to_bits`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import (
+    Descriptor,
+    For,
+    If,
+    MapDim,
+    MapParam,
+    Operation,
+    Plan,
+    PointerParam,
+    ScalarParam,
+    SizeParam,
+    StoreRows,
+    StrideParam,
+    TensorShape,
+    Work,
+)
+from tilegen.ir.uniform import evaluate, text
+from tilegen.runtime.arrays import ArrayView
+from tilegen.runtime.sizes import infer_sizes
+from tilegen.syntax.span import Span
+from tilegen.targets.hopper.tensor_map import TensorMap
+
+_L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what hand-tuned kernels use
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order."""
+
+    sizes: Mapping[str, int]
+    grid: int
+    arguments: tuple[bytes, ...]
+
+
+def output_shapes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shape of each output."""
+    return {t.name: tuple(evaluate(d, sizes) for d in t.dims) for t in plan.tensors if t.output}
+
+
+def resolve(
+    plan: Plan, views: Mapping[str, ArrayView], given: Mapping[str, int], spans: Mapping[str, Span]
+) -> dict[str, int]:
+    """All sizes of a launch on these arrays, after checking that there is one for each input, and types and devices.
+
+    `views`: the inputs, and outputs that the caller gives. `given`: sizes and integer scalars by name.
+    """
+    for t in plan.tensors:
+        if not t.output and t.name not in views:
+            fail(Code.MISSING_ARRAY, spans.get(t.name), kernel=plan.name, tensor=t.name)
+    first = next(iter(views))
+    for t in plan.tensors:
+        if t.name in views:
+            _check_kind(t, views[t.name], first, views[first].device, spans.get(t.name))
+            if t.output and views[t.name].read_only:
+                fail(Code.OUTPUT_READ_ONLY, spans.get(t.name), tensor=t.name)
+    return infer_sizes(plan.tensors, views, given, spans)
+
+
+def _check_kind(t: TensorShape, view: ArrayView, other: str, device: str, span: Span | None) -> None:
+    if view.dtype != t.dtype:
+        fail(Code.ARRAY_DTYPE, span, got=str(view.dtype), wanted=str(t.dtype), tensor=t.name)
+    if view.device != device:
+        fail(Code.ARRAY_DEVICE, span, got=view.device, wanted=device, tensor=t.name, other=other)
+
+
+def bind(
+    plan: Plan,
+    views: Mapping[str, ArrayView],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, int | float],
+    sm_count: int,
+    encode: Callable[[TensorMap], bytes],
+    spans: Mapping[str, Span],
+) -> Binding:
+    """The launch on these arrays, all inputs and outputs among them. `sizes` from `resolve`; `scalars`: every scalar.
+
+    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid.
+    """
+    if all(0 in views[t.name].shape for t in plan.tensors if t.output):
+        return Binding(sizes, 0, ())
+    faults = [*_layout_faults(plan, views, spans)]
+    maps: dict[str, bytes] = {}
+    for descriptor in plan.descriptors:
+        tensor = plan.tensor(descriptor.tensor)
+        made = tensor_map(descriptor, tensor, views[tensor.name], spans)
+        if 0 in views[tensor.name].shape:
+            made = _unread(made, views)
+        found = made.check(tensor.name, _axis_names(descriptor, tensor), spans.get(tensor.name))
+        faults += found
+        if not faults:
+            maps[descriptor.name] = encode(made)
+    if faults:
+        raise TilegenError(tuple(dict.fromkeys(faults)))
+    whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
+    values = {**sizes, **whole, "sm_count": sm_count}
+    arguments = tuple(_argument(p, maps, values, scalars, views) for p in plan.params)
+    return Binding(sizes, evaluate(plan.grid, values), arguments)
+
+
+def _argument(
+    param: object,
+    maps: Mapping[str, bytes],
+    values: Mapping[str, int],
+    scalars: Mapping[str, int | float],
+    views: Mapping[str, ArrayView],
+) -> bytes:
+    match param:
+        case MapParam(descriptor):
+            return maps[descriptor]
+        case SizeParam(name):
+            return struct.pack("<i", values[name])
+        case ScalarParam(name):
+            return np.float32(scalars[name]).tobytes()
+        case PointerParam(tensor):
+            return struct.pack("<Q", views[tensor].pointer)
+        case StrideParam(tensor, dim):
+            view = views[tensor]
+            return struct.pack("<q", view.strides[dim] // _size(view))
+    raise TypeError(f"no such parameter: {param}")
+
+
+def _size(view: ArrayView) -> int:
+    assert isinstance(view.dtype, DType)  # checked when the view was resolved
+    return view.dtype.bytes
+
+
+# ---- tensor maps ---------------------------------------------------------------------------------
+
+
+def tensor_map(d: Descriptor, tensor: TensorShape, view: ArrayView, spans: Mapping[str, Span]) -> TensorMap:
+    """The map of a descriptor over an array. An extent of 0 stands in it as 1: such a map is never read."""
+    dims = []
+    strides = []
+    for m in d.dims:
+        extent, stride = _placed(m, tensor, view, spans)
+        dims.append(max(extent, 1))
+        # along a single position the stride is never used, and frameworks leave anything in it
+        strides.append(stride if extent > 1 else 16)
+    return TensorMap(
+        dtype="u8" if tensor.dtype is DType.BOOL else str(tensor.dtype),
+        address=view.pointer,
+        dims=tuple(dims),
+        strides=tuple(strides[1:]),
+        box=tuple(m.box for m in d.dims),
+        swizzle=d.swizzle,
+        fill=d.fill,
+        promotion=0 if d.store else _L2_PROMOTION,
+    )
+
+
+def _placed(m: MapDim, tensor: TensorShape, view: ArrayView, spans: Mapping[str, Span]) -> tuple[int, int]:
+    """Extent in elements and stride in bytes of a map's dimension."""
+    extent, stride = view.shape[m.dim], view.strides[m.dim]
+    if not m.chunk:
+        return extent, stride
+    if extent % m.chunk:
+        got, wanted = str(extent), f"a multiple of {m.chunk}"
+        span = spans.get(tensor.name)
+        fail(Code.ARRAY_CHUNK, span, got=got, wanted=wanted, tensor=tensor.name, dim=m.dim, chunk=m.chunk)
+    return (m.chunk, stride) if m.part == "inner" else (extent // m.chunk, stride * m.chunk)
+
+
+def _axis_names(d: Descriptor, tensor: TensorShape) -> tuple[str, ...]:
+    return tuple(f"dimension {m.dim} ({text(tensor.dims[m.dim])})" for m in d.dims)
+
+
+def _unread(made: TensorMap, views: Mapping[str, ArrayView]) -> TensorMap:
+    """A valid map at memory that exists: a kernel may prefetch the map of an empty tensor, but loads nothing by it."""
+    address = next(v.pointer for v in views.values() if v.pointer and 0 not in v.shape)
+    ones = (1,) * made.rank
+    return replace(made, address=address & ~15, dims=ones, strides=(16,) * (made.rank - 1))
+
+
+# ---- layouts -------------------------------------------------------------------------------------
+
+
+def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[str, Span]) -> Iterator[Diagnostic]:
+    strided = {(p.tensor, p.dim) for p in plan.params if isinstance(p, StrideParam)}
+    pointed = {p.tensor for p in plan.params if isinstance(p, PointerParam)}
+    mapped = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
+    for t in plan.tensors:
+        view, span = views[t.name], spans.get(t.name)
+        for dim, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+            packed = (t.name, dim) in mapped or (t.name in pointed and (t.name, dim) not in strided)
+            if packed and extent > 1 and stride != t.dtype.bytes:
+                got, wanted = f"a stride of {stride} bytes", f"{t.dtype.bytes} bytes"
+                yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=t.name, dim=dim)
+            elif t.output and extent > 1 and not stride:
+                yield fault(Code.OUTPUT_OVERLAP, span, tensor=t.name, dim=dim)
+    for store in _row_stores(plan):
+        view, span = views[store.tensor], spans.get(store.tensor)
+        width = store.vector * _size(view)
+        crooked = ["its start"] if view.pointer % width else []
+        crooked += [
+            f"the stride of its dimension {n}"
+            for n, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True))
+            if n != store.col_dim and extent > 1 and stride % width
+        ]
+        for what in crooked:
+            yield fault(Code.ARRAY_ALIGNMENT, span, tensor=store.tensor, bytes=width, what=what)
+
+
+def _row_stores(plan: Plan) -> Iterator[StoreRows]:
+    def inside(body: tuple[Operation, ...]) -> Iterator[StoreRows]:
+        for operation in body:
+            if isinstance(operation, StoreRows):
+                yield operation
+            elif isinstance(operation, Work | For | If):
+                yield from inside(operation.body)
+
+    for role in plan.roles:
+        yield from inside(role.body)

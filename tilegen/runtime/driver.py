@@ -1,0 +1,203 @@
+"""The CUDA driver: is it there, kernels loaded from cubins, tensor maps, launches. Its errors become words.
+
+Nothing here synchronises, so every call is fit for graph capture, once the kernel is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A GPU. `driver` is the newest CUDA version that the driver serves."""
+
+    index: int
+    name: str
+    driver: tuple[int, int]
+    capability: tuple[int, int]
+    sm_count: int
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel on one device, ready to launch."""
+
+    function: int  # CUfunction
+    module: int  # CUmodule: unloaded only when the process ends
+    device: DeviceInfo
+    threads: int
+    shared_bytes: int
+
+
+@cache
+def _driver() -> Any:
+    """The bindings, initialised. Raises RuntimeError in words where there is no driver or no GPU."""
+    try:
+        from cuda.bindings import driver
+
+        (error,) = driver.cuInit(0)
+    except (ImportError, RuntimeError, OSError) as e:
+        raise RuntimeError(str(e)) from e
+    if int(error):
+        raise RuntimeError(_words(driver, error))
+    _, count = driver.cuDeviceGetCount()
+    if not count:
+        raise RuntimeError("the driver sees no GPU")
+    return driver
+
+
+def _words(driver: Any, error: Any) -> str:
+    text = None
+    with suppress(RuntimeError):
+        text = driver.cuGetErrorString(error)[1]
+    return f"{error.name} ({text.decode()})" if text else str(error.name)
+
+
+@cache
+def available() -> bool:
+    """Whether there is a CUDA driver with at least one GPU. Never raises."""
+    try:
+        _driver()
+    except RuntimeError:
+        return False
+    return True
+
+
+def cuda() -> Any:
+    """The driver's bindings. Raises TilegenError where there is no driver or no GPU."""
+    try:
+        return _driver()
+    except RuntimeError as e:
+        fail(Code.NO_DRIVER, None, reason=str(e))
+
+
+def call(what: str, result: tuple[Any, ...]) -> Any:
+    """The value of a driver call. Raises TilegenError saying `what` could not be done."""
+    if int(result[0]):
+        fail(Code.DRIVER_FAILED, None, what=what, reason=_words(cuda(), result[0]))
+    return result[1] if len(result) == 2 else result[1:]
+
+
+@cache
+def device_info(index: int = 0) -> DeviceInfo:
+    """What GPU `index` is. Raises TilegenError where there is none."""
+    driver = cuda()
+    what = f"find GPU {index}"
+    device = call(what, driver.cuDeviceGet(index))
+    name = call(what, driver.cuDeviceGetName(128, device))
+    kinds = driver.CUdevice_attribute
+    major, minor, sms = (
+        int(call(what, driver.cuDeviceGetAttribute(a, device)))
+        for a in (
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            kinds.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+        )
+    )
+    version = int(call("read its version", driver.cuDriverGetVersion()))
+    text = name.decode(errors="replace").rstrip("\0")
+    return DeviceInfo(index, text, (version // 1000, version % 1000 // 10), (major, minor), sms)
+
+
+@cache
+def _primary_context(index: int) -> Any:
+    """Retained for the rest of the process; frameworks use the same one."""
+    driver = cuda()
+    what = f"use GPU {index}"
+    return call(what, driver.cuDevicePrimaryCtxRetain(call(what, driver.cuDeviceGet(index))))
+
+
+class current:  # noqa: N801  (a context manager, used as a verb)
+    """With this, the primary context of a device is current in this thread; what was before comes back after."""
+
+    def __init__(self, index: int) -> None:
+        self._context = _primary_context(index)
+        self._pushed = False
+
+    def __enter__(self) -> None:
+        driver = _driver()
+        before = call("find the current context", driver.cuCtxGetCurrent())
+        if int(before) != int(self._context):
+            call("use the GPU", driver.cuCtxPushCurrent(self._context))
+            self._pushed = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._pushed:
+            call("leave the GPU", _driver().cuCtxPopCurrent())
+
+
+def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int) -> Loaded:
+    """Load a kernel onto a device, allowed its dynamic shared memory. Raises TilegenError where it cannot run there."""
+    info = device_info(device)
+    if info.capability != (9, 0):
+        fail(
+            Code.WRONG_GPU, None, got=f"compute capability {info.capability[0]}.{info.capability[1]}", wanted="9.0",
+            device=f"cuda:{device}", name=info.name,
+        )  # fmt: skip
+    driver = _driver()
+    with current(device):
+        module = call("load the kernel", driver.cuModuleLoadData(cubin))
+        function = call(f"find the kernel {entry}", driver.cuModuleGetFunction(module, entry.encode()))
+        most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        what = f"reserve {shared_bytes} bytes of shared memory"
+        call(what, driver.cuFuncSetAttribute(function, most, shared_bytes))
+    return Loaded(int(function), int(module), info, threads, shared_bytes)
+
+
+_DATA_TYPES = {
+    "u8": "UINT8",
+    "u16": "UINT16",
+    "u32": "UINT32",
+    "i32": "INT32",
+    "u64": "UINT64",
+    "i64": "INT64",
+    "f16": "FLOAT16",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+    "bf16": "BFLOAT16",
+}
+
+
+def encode(tensor_map: TensorMap) -> bytes:
+    """The 128 bytes that the driver makes of a tensor map that passed `TensorMap.check`."""
+    driver = cuda()
+    swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+    promotion = f"L2_{tensor_map.promotion}B" if tensor_map.promotion else "NONE"
+    fill = "NAN_REQUEST_ZERO_FMA" if tensor_map.fill == "nan" else "NONE"
+    encoded = call(
+        "encode a tensor map",
+        driver.cuTensorMapEncodeTiled(
+            driver.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}"],
+            tensor_map.rank,
+            tensor_map.address,
+            [driver.cuuint64_t(d) for d in tensor_map.dims],
+            [driver.cuuint64_t(s) for s in tensor_map.strides],
+            [driver.cuuint32_t(b) for b in tensor_map.box],
+            [driver.cuuint32_t(s) for s in tensor_map.element_strides],
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle[f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"],
+            driver.CUtensorMapL2promotion[f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"],
+            driver.CUtensorMapFloatOOBfill[f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"],
+        ),
+    )
+    return ctypes.string_at(int(encoded.getPtr()), SIZE)
+
+
+def launch(kernel: Loaded, grid: int, arguments: int, stream: int) -> None:
+    """Put the kernel on a stream. `arguments` is the address of an array of pointers, one a parameter."""
+    driver = _driver()
+    with current(kernel.device.index):
+        call(
+            "launch the kernel",
+            driver.cuLaunchKernel(
+                kernel.function, grid, 1, 1, kernel.threads, 1, 1, kernel.shared_bytes, stream, arguments, 0
+            ),
+        )
