@@ -131,6 +131,10 @@ class Code(enum.Enum):
         "{name} must hold where each sequence of {size} starts: {over} + 1 whole numbers",
         ("declare `input {name}: i32[{over} + 1]`",),
     )
+    RAGGED_DIMENSION = Entry(
+        "{name} has a dimension of {size}, which differs from one {over} to the next, and none of {over}",
+        ("give {name} a dimension {over}: the two are stored as one axis of tokens",),
+    )
     SCALAR_TYPE = Entry("the scalar {name} has a type that arguments cannot have", ("use f32 or i32",))
     CONSTRAINT = Entry("this is no constraint on a scalar", ("compare it with one number, such as `> 0`",))
     DEFAULT_CONSTRAINT = Entry(

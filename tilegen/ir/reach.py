@@ -80,8 +80,8 @@ class Named:
     carried: Axes
 
     @staticmethod
-    def of(node: Move | Definition) -> Named:
-        return Named(node.index, tuple(a for a in node.axes if a not in node.index))
+    def of(node: Move | Definition, tree: AxisTree) -> Named:
+        return Named(node.index, tree.minus(node.axes, node.index))
 
 
 def index_axes(index: Index) -> Axes:

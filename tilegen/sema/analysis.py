@@ -202,6 +202,14 @@ def _ragged(kernel: ast.Kernel, scope: Scope) -> tuple[Ragged, ...]:
                 )  # fmt: skip
         if any(r.size == statement.size.name for r in found):
             scope.faults.add(Code.REDEFINED, statement.size.span, name=statement.size.name, kind="ragged size")
+        for tensor in scope.tensors.values():
+            uses_size = any(statement.size.name in d.symbols for d in tensor.dims)
+            if uses_size and Poly.symbol(statement.over.name) not in tensor.dims:
+                scope.faults.add(
+                    Code.RAGGED_DIMENSION, tensor.span, wanted=f"a dimension {statement.over.name}",
+                    notes=(Note(statement.span, "ragged here"),), name=tensor.name, size=statement.size.name,
+                    over=statement.over.name,
+                )  # fmt: skip
         if scope.faults.count == before:
             found.append(Ragged(statement.size.name, statement.over.name, statement.by.name, statement.span))
     return tuple(found)

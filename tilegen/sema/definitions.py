@@ -56,7 +56,7 @@ def add_definitions(equations: Iterable[ast.Equation], scope: Scope, tree: AxisT
         output = scope.kind(name) == "output"
         reads_tainted = any(v in scope.tainted for v in _mentions(equation.value))
         if scope.faults.count == before and not reads_tainted and len(index) == len(equation.index):
-            names = readable(scope)
+            names = readable(scope, tree)
             _check_folds(value, scope, names, tree)
             check_products(value, scope, names, tree)
             reached = free_axes(value, names, tree)
@@ -69,10 +69,10 @@ def add_definitions(equations: Iterable[ast.Equation], scope: Scope, tree: AxisT
             scope.tainted.add(name)
 
 
-def readable(scope: Scope) -> dict[str, Named]:
+def readable(scope: Scope, tree: AxisTree) -> dict[str, Named]:
     """What can be read besides tensors."""
-    moves = {n: Named.of(move) for n, move in scope.moves.items()}
-    return moves | {n: Named.of(definition) for n, definition in scope.definitions.items()}
+    moves = {n: Named.of(move, tree) for n, move in scope.moves.items()}
+    return moves | {n: Named.of(definition, tree) for n, definition in scope.definitions.items()}
 
 
 def _bracket_axes(idents: tuple[ast.Ident, ...], scope: Scope) -> tuple[str, ...]:
