@@ -387,6 +387,19 @@ class Code(enum.Enum):
         "the CUDA driver failed to {what}: {reason}",
         ("look for an earlier kernel that failed: its error appears at the next call",),
     )
+    SCALAR_MISSING = Entry(
+        "the scalar {scalar} has no default and is not given",
+        ("pass {scalar}=", "give it a default in the spec: `scalar {scalar}: {dtype} = …`"),
+    )
+    SCALAR_VALUE = Entry(
+        "{value} is no value of the scalar {scalar}",
+        ("pass a number that fits {dtype}",),
+    )
+    SCALAR_CONSTRAINT = Entry(
+        "the scalar {scalar} is {value}, which its constraint rules out",
+        ("pass a value that is {constraint}", "change the constraint, if the equations allow it"),
+        "a constraint on a scalar is relied upon when the kernel is made, so it is checked at every launch",
+    )
     # ---- emulation (tilegen.emulate) ----
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))

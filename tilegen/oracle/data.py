@@ -1,0 +1,130 @@
+"""Sizes and fresh random inputs for `tilegen run`, and which dimensions of an output are batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import Definition, Fold, Index, Lookup, Read, Tensor, TileProgram
+from tilegen.oracle.chunks import closure, walk
+from tilegen.oracle.evaluator import Reach, factors, named
+from tilegen.oracle.named import Array
+from tilegen.oracle.space import Sizes, Space
+
+SMALL, SMALL_INNER = 137, 136  # prime, and a whole number of 16-byte chunks for what is contiguous in memory
+LARGE = 2048
+SMALL_LENGTHS = ((0, 9, 130), (5, 9, 137))  # of ragged sizes, in turn
+LARGE_LENGTHS = ((LARGE, 0, 1000), (LARGE, 7, 1023))
+LABELS = 4  # integer tensors that look nothing up hold labels below this (documents, segments)
+
+
+def batch_axes(program: TileProgram, output: str) -> tuple[int, ...]:
+    """The dimensions of an output (as stored) that are batches: every product behind it has them on both sides.
+
+    Heads count where only a part of them is shared (query heads that read one key head). Empty without products.
+    """
+    space = Space(program, {}, {}, {})
+    definition = program.definition(output)
+    own = _batch_axes(space, definition)
+    tokens = space.token_dims(program.tensor(output))
+    stored = [axis for n, axis in enumerate(definition.index) if tokens is None or n != tokens[0]]
+    ragged = definition.index[tokens[1]] if tokens else None
+    return tuple(n for n, axis in enumerate(stored) if axis in own and axis != ragged)
+
+
+def _batch_axes(space: Space, output: Definition) -> set[str]:
+    reach = Reach(space)
+    apart: set[str] = set()  # leaf axes that some product has on one side alone, or folds
+    products = 0
+    for definition in closure(space.program, [output]):
+        for expr in walk(definition.value):
+            if isinstance(expr, Fold):
+                apart |= set(space.leaf_set(expr.axes))
+                sides = [s for e, _ in factors(expr.args[-1]) if (s := frozenset(reach.expr(e)))]
+                if expr.kind in ("sum", "expsum") and len(sides) > 1:
+                    products += 1
+                    apart |= frozenset().union(*sides) - sides[0].intersection(*sides)
+    if not products:
+        return set()
+    return {axis for axis in output.index if set(space.leaves(axis)) - apart}
+
+
+def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[int]]:
+    """A value for every size: its default in the spec, else a small or large one by what it measures.
+
+    Sizes of batch axes stay at 1 or 2, so that a small run is one the emulator finishes in seconds.
+    """
+    space = Space(program, {}, {}, {})
+    batch = {leaf for d in program.definitions if d.output for a in _batch_axes(space, d) for leaf in space.leaves(a)}
+    leaves = [a for a in program.axes if a.split is None]
+    inner = {
+        symbol
+        for t in program.tensors
+        if t.dims and (not t.output or t.dtype.bits == 16)
+        for symbol in t.dims[-1].symbols
+    }
+    lengths = iter((SMALL_LENGTHS if small else LARGE_LENGTHS) * len(program.ragged))
+    over = {r.over for r in program.ragged}
+    sizes: dict[str, int | list[int]] = {}
+    batches = []
+    for size in program.sizes:
+        measured = {a.name for a in leaves if size.name in a.extent.symbols}
+        if space.ragged(size.name) is not None:
+            sizes[size.name] = list(next(lengths))
+        elif size.name in over:
+            sizes[size.name] = len(SMALL_LENGTHS[0])
+        elif size.default is not None:
+            sizes[size.name] = size.default
+        elif measured and measured <= batch:
+            batches.append(size.name)
+            sizes[size.name] = 1
+        else:
+            sizes[size.name] = LARGE if not small else SMALL_INNER if size.name in inner else SMALL
+    for name in batches[-1:] if small else batches[1:]:
+        sizes[name] = 2
+    return sizes
+
+
+def random_inputs(program: TileProgram, sizes: Sizes, seed: int) -> dict[str, Array]:
+    """An array for every input, in its own type and stored shape: standard normal floats; positions that exist for
+    tables that are looked up in; the starts of the sequences for tables of ragged sizes; labels for other integers.
+    """
+    space = Space.of(program, sizes)
+    starts = {r.by: r.size for r in program.ragged}
+    limits = dict(_looked_up(space))
+    arrays: dict[str, Array] = {}
+    for number, tensor in enumerate(t for t in program.tensors if not t.output):
+        random = np.random.default_rng((seed, number))
+        shape = space.stored(tensor)
+        if tensor.name in starts:
+            array: Array = space.starts(starts[tensor.name])
+        elif tensor.dtype.is_float:
+            array = random.standard_normal(shape)
+        elif tensor.dtype is DType.BOOL:
+            array = random.integers(0, 2, shape)
+        else:
+            array = random.integers(0, max(limits.get(tensor.name, LABELS), 1), shape)
+            array = array if tensor.name in limits else np.sort(array, axis=-1)
+        arrays[tensor.name] = array.astype(tensor.dtype.numpy)
+    return arrays
+
+
+def _looked_up(space: Space) -> Iterator[tuple[str, int]]:
+    """Tables, and the number of positions that there are where their entries point."""
+    program = space.program
+    things = named(program)
+
+    def entries(target: Tensor, index: tuple[Index, ...]) -> Iterator[tuple[str, int]]:
+        for part, extent in zip(index, space.dims(target), strict=True):
+            if isinstance(part, Lookup):
+                yield part.table, extent
+
+    for move in program.moves:
+        yield from entries(program.tensor(move.tensor), move.at)
+    for definition in program.definitions:
+        for expr in walk(definition.value):
+            target = things.get(expr.name) if isinstance(expr, Read) else None
+            if isinstance(target, Tensor) and isinstance(expr, Read):
+                yield from entries(target, expr.index)

@@ -1,0 +1,107 @@
+"""The values of a program's scalars at a launch: given ones checked, the others by their defaults."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tilegen.diagnostics.catalogue import Code, fault
+from tilegen.diagnostics.core import Diagnostic, Note, TilegenError
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import Apply, Cast, Expr, Number, Scalar, Symbol, TileProgram
+from tilegen.oracle.arithmetic import apply
+from tilegen.oracle.field import Field
+
+Value = float | int
+
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+}
+
+
+def scalar_values(program: TileProgram, sizes: Mapping[str, object], given: Mapping[str, Value]) -> dict[str, Value]:
+    """Every scalar, as the kernel receives it: a float rounded to f32, or an int.
+
+    `sizes` for the defaults (one that uses a ragged size cannot be evaluated: pass the scalar). Raises TilegenError
+    with everything that is wrong: UNKNOWN_ARGUMENT, SCALAR_MISSING, SCALAR_VALUE, SCALAR_CONSTRAINT.
+    """
+    known = {s.name for s in program.scalars}
+    faults = [
+        fault(Code.UNKNOWN_ARGUMENT, None, kernel=program.name, name=name, known=", ".join(sorted(known)) or "none")
+        for name in given
+        if name not in known
+    ]
+    values: dict[str, Value] = {}
+    for scalar in program.scalars:
+        found = _value(scalar, sizes, given)
+        if isinstance(found, Diagnostic):
+            faults.append(found)
+        else:
+            values[scalar.name] = found
+    if faults:
+        raise TilegenError(tuple(faults))
+    return values
+
+
+def _value(scalar: Scalar, sizes: Mapping[str, object], given: Mapping[str, Value]) -> Value | Diagnostic:
+    value: object = given.get(scalar.name)
+    if value is None and scalar.default is not None:
+        value = _default(scalar.default, sizes)
+    if value is None:
+        return fault(Code.SCALAR_MISSING, scalar.span, scalar=scalar.name, dtype=scalar.dtype)
+    typed = _typed(value, scalar.dtype)
+    if typed is None:
+        wanted = "a whole number below 2**31" if scalar.dtype is DType.I32 else "a number"
+        return fault(
+            Code.SCALAR_VALUE, scalar.span, got=str(value), wanted=wanted,
+            value=value, scalar=scalar.name, dtype=scalar.dtype,
+        )  # fmt: skip
+    rule = scalar.constraint
+    if rule is not None and not _HOLDS[rule.op](typed, rule.bound):
+        constraint = f"{rule.op} {rule.bound:g}"
+        return fault(
+            Code.SCALAR_CONSTRAINT, scalar.span, got=f"{typed:g}", wanted=constraint,
+            notes=(Note(rule.span, "declared here"),), scalar=scalar.name, value=f"{typed:g}", constraint=constraint,
+        )  # fmt: skip
+    return typed
+
+
+def _typed(value: object, dtype: DType) -> Value | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return None
+    if dtype is DType.I32:
+        whole = float(value).is_integer() and -(2**31) <= value < 2**31
+        return int(value) if whole else None
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _default(expr: Expr, sizes: Mapping[str, object]) -> float | None:
+    """The value of a default over the sizes, or None if it uses one that has no single value."""
+    try:
+        with np.errstate(all="ignore"):
+            return float(_field(expr, sizes).value)
+    except LookupError:
+        return None
+
+
+def _field(expr: Expr, sizes: Mapping[str, object]) -> Field:
+    match expr:
+        case Number(value):
+            return Field.exact((), np.asarray(float(value)))
+        case Symbol(name):
+            size = sizes[name]
+            if not isinstance(size, int | np.integer):
+                raise LookupError(name)
+            return Field.exact((), np.asarray(float(size)))
+        case Apply(op, args):
+            return apply(op, tuple(_field(a, sizes) for a in args))
+        case Cast(value):
+            return _field(value, sizes)
+    raise TypeError(f"a default is uniform, this depends on axes: {expr}")
