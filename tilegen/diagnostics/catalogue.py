@@ -178,6 +178,10 @@ class Code(enum.Enum):
         "this is no plan that tilegen wrote: {reason}",
         ("write the plan again with `tilegen build`",),
     )
+    INVALID_PLAN = Entry(
+        "the plan made from this breaks its own rules, at `{line}`: {reason}",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+    )
     # ---- building (tilegen.targets) ----
     TMA_RANK = Entry(
         "{tensor}: a TMA tensor map has one to five dimensions",

@@ -49,12 +49,18 @@ class Faults:
             raise TilegenError(tuple(unique))
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is most likely a misspelling of, if any is near."""
+    names = sorted(set(known))
+    same_letters = [n for n in names if n.lower() == name.lower()]
+    close = same_letters or difflib.get_close_matches(name, names, 1, 0.5)
+    return close[0] if close else None
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`did you mean …?` where a known name is close, else the known names themselves if they are few."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    if not close:
-        close = [n for n in names if n.lower() == name.lower()]
-    if close:
-        return f"did you mean `{close[0]}`?"
+    close = closest(name, names)
+    if close is not None:
+        return f"did you mean `{close}`?"
     return "one of " + ", ".join(f"`{n}`" for n in names) if 0 < len(names) <= 12 else ""

@@ -11,7 +11,7 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import Axis, Definition, Move, ParamValue, Scalar, Size, Tensor
 from tilegen.sema.builtins import FOLDS, FUNCTIONS
 from tilegen.sema.constants import DTYPE_NAMES
-from tilegen.sema.faults import Faults, suggestion
+from tilegen.sema.faults import Faults, closest, suggestion
 from tilegen.syntax import ast
 from tilegen.syntax.span import Span
 
@@ -31,6 +31,7 @@ class Scope:
     axes: dict[str, Axis] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
+    meant: set[str] = field(default_factory=set)  # names that a misspelt one stands for: they are no unused ones
     tainted: set[str] = field(default_factory=set)  # names whose own statement is wrong: errors from them say nothing
 
     def kind(self, name: str) -> str | None:
@@ -52,6 +53,9 @@ class Scope:
             )  # fmt: skip
             return
         known = [n for n, (k, _) in self.kinds.items() if not kinds or k in kinds]
+        meant = closest(ident.name, known)
+        if meant is not None:
+            self.meant.add(meant)
         self.faults.add(
             Code.UNKNOWN_NAME, ident.span, got=f"`{ident.name}`", wanted=suggestion(ident.name, known), name=ident.name
         )

@@ -30,7 +30,7 @@ def check_usage(kernel: ast.Kernel, scope: Scope) -> None:
         if kind == "output":
             if name not in defined:
                 scope.faults.add(Code.OUTPUT_UNDEFINED, span, name=name)
-        elif name not in used and name not in scope.tainted:
+        elif name not in used | scope.meant | scope.tainted:
             scope.faults.add(Code.UNUSED, span, name=name, kind=kind)
 
 

@@ -85,14 +85,17 @@ def _unexpected(source: Source, token: Token, expected: set[str]) -> Diagnostic:
     before = [w for w in words(source.text) if w.end <= start]
     previous = before[-1] if before else None
     if previous is not None and previous.is_name:
-        if expected == {"LSQB"} and previous.text not in STATEMENTS:
-            return _misspelt(source, previous, "statement", STATEMENTS)
+        if expected == {"LSQB"}:
+            return _misspelt(source, before[-2:], "statement", STATEMENTS)
         if expected == {"INT"} and previous.text not in DIRECTIVES:
-            return _misspelt(source, previous, "directive", DIRECTIVES)
+            return _misspelt(source, [previous], "directive", DIRECTIVES)
     return fault(Code.SYNTAX, span, got=f"`{token}`", wanted=_wanted(expected), token=str(token))
 
 
-def _misspelt(source: Source, word: Word, kind: str, known: tuple[str, ...]) -> Diagnostic:
+def _misspelt(source: Source, candidates: list[Word], kind: str, known: tuple[str, ...]) -> Diagnostic:
+    """The first of the words that is near a keyword (it may have passed for a name before), else the last."""
+    near = (w for w in candidates if w.text not in known and difflib.get_close_matches(w.text, known, 1))
+    word = next(near, candidates[-1])
     line = source.text.count("\n", 0, word.start) + 1
     column = word.start - (source.text.rfind("\n", 0, word.start) + 1) + 1
     span = Span(source.name, line, column, line, column + len(word.text))

@@ -1,0 +1,74 @@
+"""Writes docs/errors.md from the catalogue.
+
+    python -m tilegen.diagnostics.document [--check]
+
+`--check` writes nothing and exits 1 if the file is not what the catalogue gives.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+import sys
+from pathlib import Path
+
+from tilegen.diagnostics import catalogue
+from tilegen.diagnostics.catalogue import Code
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
+_SECTION = re.compile(
+    r"^ {4}# ---- (?P<title>[\w ]+?)(?: \(.*\))? ----$|^ {4}(?P<code>[A-Z][A-Z0-9_]*) = Entry\(", re.M
+)
+
+_HEAD = """\
+# Errors
+
+Every error that tilegen reports has a code that stays the same between versions. Words in ‹…› stand for names and
+values of the spec at hand. This page is made from the catalogue: `python -m tilegen.diagnostics.document`.
+"""
+
+
+def errors_page() -> str:
+    """The text of docs/errors.md."""
+    lines = [_HEAD]
+    for match in _SECTION.finditer(inspect.getsource(catalogue)):
+        if match["title"]:
+            lines.append(f"## {match['title'][0].upper()}{match['title'][1:]}\n")
+        else:
+            lines.append(_entry(Code[match["code"]]))
+    return "\n".join(lines)
+
+
+def _entry(code: Code) -> str:
+    entry = code.value
+    parts = [f"### {code.name}\n", _sentence(entry.message) + "\n"]
+    if entry.rule:
+        parts.append(f"Rule: {_words(entry.rule)}.\n")
+    parts.append("\n".join(f"- {_words(fix)}" for fix in entry.fixes) + "\n" if entry.fixes else "")
+    return "\n".join(part for part in parts if part)
+
+
+def _sentence(text: str) -> str:
+    words = _words(text)
+    return words[0].upper() + words[1:] + "."
+
+
+def _words(template: str) -> str:
+    """A message with its fields shown as ‹field›."""
+    return "".join(
+        literal + (f"‹{field}›" if field is not None else "")
+        for literal, field, _, _ in string.Formatter().parse(template)
+    )
+
+
+def main(arguments: list[str]) -> int:
+    page = errors_page()
+    if "--check" in arguments:
+        return 0 if PATH.exists() and PATH.read_text(encoding="utf-8") == page else 1
+    PATH.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
