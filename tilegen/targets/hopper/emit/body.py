@@ -1,0 +1,109 @@
+"""The code of one role: its declarations, then its operations, bodies inside bodies."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import For, If, Let, LetFloat, Operation, SetRegisters, Work
+from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
+from tilegen.targets.hopper.emit.elements import ElementPrinter
+from tilegen.targets.hopper.emit.lines import Line, inside
+from tilegen.targets.hopper.emit.scope import RoleScope
+
+_STATEMENTS = {
+    **synchronisation.STATEMENTS,
+    **products.STATEMENTS,
+    **elementwise.STATEMENTS,
+    **tensors.STATEMENTS,
+}
+
+
+def role_code(r: RoleScope, group: str, warp: str) -> list[Line]:
+    """The statements of a role. `group`, `warp`: the variables that hold this thread's warpgroup and warp."""
+    body = r.role.body
+    head = 0
+    while head < len(body) and isinstance(body[head], SetRegisters):
+        head += 1
+    registers = _body(r, body[:head])
+    rest = _body(r, body[head:])
+    declared = _declarations(r, rest, group)
+    if not r.role.elected:
+        return [*registers, *declared, *rest]
+    elect = r.functions.helper("elect_one")
+    condition = f"if ({warp} == {4 * r.role.first} && {elect}()) {{"
+    return [*registers, Line(condition), *inside([*declared, *rest]), Line("}")]
+
+
+def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
+    """Variables that the code names: the own index, cursors, fragments."""
+    used = set(re.findall(r"\w+", " ".join(line.text for line in code)))
+    out: list[Line] = []
+    if "warpgroup" in used:
+        own = "0" if r.role.warpgroups == 1 else f"{group} - {r.role.first}" if r.role.first else group
+        out.append(Line(f"const int warpgroup = {own};"))
+    for cursor in r.role.cursors:
+        names = [n for n in r.cursor(cursor.name) if n in used]
+        if names:
+            out.append(Line(f"int {', '.join(f'{n} = 0' for n in names)};"))
+    for f in r.role.fragments:
+        if f.storage == f.name and r.array(f.name) in used:
+            out.append(
+                Line(f"{'unsigned' if f.layout == 'a' else 'float'} {r.array(f.name)}[{f.registers}];", f.span)
+            )
+    return out
+
+
+def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
+    out: list[Line] = []
+    for o in body:
+        if isinstance(o, Work | For | If):
+            out += _block(r, o)
+        elif isinstance(o, Let):
+            value = r.int(o.value)
+            natural = r.integers.is_natural(o.value)
+            out.append(Line(f"const int {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
+            if natural:
+                r = replace(r, integers=r.integers.with_natural(o.name))
+        elif isinstance(o, LetFloat):
+            value = _float_value(r, o)
+            out.append(Line(f"const float {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
+        else:
+            out.append(Line(_STATEMENTS[type(o)](r, o), o.span))
+    return out
+
+
+def _block(r: RoleScope, o: Work | For | If) -> list[Line]:
+    if isinstance(o, If):
+        return [Line(f"if ({r.int(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
+    if isinstance(o, Work):
+        index = r.names.give(("symbol", o.index), o.index)
+        body = inside(_body(replace(r, integers=r.integers.with_natural(o.index)), o.body))
+        if o.mode == "single":
+            return [Line("{", o.span), Line(f"const int {index} = blockIdx.x;", o.span, 1), *body, Line("}")]
+        steps = f"int {index} = blockIdx.x; {index} < {r.integers.term(o.total)}; {index} += gridDim.x"
+        return [Line("#pragma unroll 1"), Line(f"for ({steps}) {{", o.span), *body, Line("}")]
+    var = r.names.give(("symbol", o.var), o.var)
+    start, stop = r.int(o.start), r.integers.term(o.stop)
+    inner = replace(r, integers=r.integers.with_natural(o.var)) if r.integers.is_natural(o.start) else r
+    return [
+        Line(f"// {o.label}"),
+        Line("#pragma unroll 1"),
+        Line(f"for (int {var} = {start}; {var} < {stop}; ++{var}) {{", o.span),
+        *inside(_body(inner, o.body)),
+        Line("}"),
+    ]
+
+
+def _float_value(r: RoleScope, o: LetFloat) -> str:
+    if o.load is not None:
+        tensor, index = o.load
+        load = f"__ldg({r.element(tensor, index)})"
+        dtype = r.plan.tensor(tensor).dtype
+        if dtype in (DType.BF16, DType.F16):
+            return f"{r.functions.helper(f'from_{dtype}')}({load})"
+        return load if dtype is DType.F32 else f"(float){load}"
+    if o.value is None:
+        raise ValueError(f"{o.name}: a float is bound to a value or to a load")
+    return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.int).value(o.value)

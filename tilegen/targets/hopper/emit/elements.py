@@ -1,0 +1,172 @@
+"""Element expressions as C++: what is computed for one element of a fragment, or for a uniform float."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import Compute, Coordinate, Element, ElementExpr, Fragment, IntValue, Literal, Value
+from tilegen.ir.uniform import Uniform
+from tilegen.targets.hopper.emit.names import Names
+
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_TRUTH = frozenset((*_COMPARISONS, "and", "or", "not"))
+_CALLS = {  # what CUDA provides
+    "add": "__fadd_rn",
+    "sub": "__fsub_rn",
+    "mul": "__fmul_rn",
+    "fma": "fmaf",
+    "min": "fminf",
+    "max": "fmaxf",
+    "abs": "fabsf",
+    "floor": "floorf",
+    "tanh": "tanhf",
+    "erf": "erff",
+    "pow": "powf",
+}
+_HELPERS = {  # macros of templates/hopper/arithmetic.j2
+    "ex2": "ex2",
+    "lg2": "lg2",
+    "rcp": "rcp",
+    "sqrt": "square_root",
+    "rsqrt": "rsqrt",
+    "div": "divide",
+    "ratio": "ratio",
+}
+# Which register of a fragment (first) meets element v of another (second).
+_INDEX = {
+    ("acc", "acc"): "v",
+    ("row", "acc"): "v / 2 % 2",
+    ("col", "acc"): "v / 4 * 2 + v % 2",
+    ("row", "row"): "v",
+    ("col", "col"): "v",
+}
+# Position of element v past the thread's first row or column.
+_ROW_OF = {"acc": "8 * (v / 2 % 2)", "row": "8 * v"}
+_COLUMN_OF = {"acc": "8 * (v / 4) + v % 2", "col": "8 * (v / 2) + v % 2"}
+
+
+def literal(value: float) -> str:
+    """A float constant, rounded to f32."""
+    with np.errstate(over="ignore"):
+        x = np.float32(value)
+    if np.isnan(x):
+        return "__int_as_float(0x7fc00000)"
+    if np.isinf(x):
+        return f"__int_as_float({'0x7f800000' if x > 0 else '0xff800000'})"
+    text = np.format_float_positional(x, unique=True, trim="0") if 1e-5 <= abs(x) < 1e9 or x == 0 else f"{x:.9g}"
+    if math.copysign(1.0, float(x)) < 0 and x == 0:
+        return "-0.0f"
+    return f"{text if any(c in text for c in '.e') else text + '.0'}f"
+
+
+@dataclass
+class ElementPrinter:
+    """Collects what the function of one element-wise operation needs while it prints.
+
+    layout: of the fragment computed, "" for a uniform float (then there are no fragments, and `scalar` names
+    values at once) · helper: as in `Integers`. Parameters are kept in the order met, with their arguments.
+    """
+
+    layout: str
+    fragments: dict[str, Fragment]
+    names: Names
+    helper: Callable[[str], str]
+    scalar: Callable[[str], str]
+    integer: Callable[[Uniform], str]
+    parameters: list[tuple[str, str]] = field(default_factory=list)  # (declaration, argument)
+    before: list[str] = field(default_factory=list)  # lines ahead of the loop over elements
+    shared: list[str] = field(default_factory=list)  # lines in it, ahead of the value
+    _known: dict[ElementExpr | tuple[str, object], str] = field(default_factory=dict)
+
+    def value(self, e: ElementExpr) -> str:
+        """The expression; what occurs in it more than once becomes a line of `shared`."""
+        if self.layout:
+            counts = Counter(sub for sub in _occurrences(e) if isinstance(sub, Compute))
+            for sub in sorted((s for s, n in counts.items() if n > 1), key=_size):
+                if sub.op not in _TRUTH and sub.op != "neg":
+                    text = self._float(sub)
+                    name = self.names.give(("shared", sub), "x")
+                    self.shared.append(f"const float {name} = {text};")
+                    self._known[sub] = name
+        return self._float(e)
+
+    def fragment(self, fragment: Fragment, *, written: bool = False) -> str:
+        """The parameter that stands for a fragment."""
+        key = ("fragment", fragment.name)
+        if key not in self._known:
+            name = self._known[key] = self.names.give(key, fragment.name)
+            kind = "" if written else "const "
+            self.parameters.append((f"{kind}float (&{name})[{fragment.registers}]", fragment.name))
+        return self._known[key]
+
+    def _float(self, e: ElementExpr) -> str:
+        if e in self._known:
+            return self._known[e]
+        if isinstance(e, Element):
+            f = self.fragments[e.fragment]
+            return f"{self.fragment(f)}[{_INDEX[f.layout, self.layout]}]"
+        if isinstance(e, Literal):
+            return literal(e.value)
+        if isinstance(e, Value):
+            return self._given(e, e.name, "float", self.scalar(e.name))
+        if isinstance(e, IntValue):
+            return self._given(e, "n", "float", f"(float)({self.integer(e.value)})")
+        if isinstance(e, Coordinate):
+            return self._coordinate(e)
+        if e.op in _TRUTH:
+            return f"({self._truth(e)} ? 1.0f : 0.0f)"
+        if e.op == "neg":
+            return f"-{self._float(e.args[0])}"
+        if e.op == "select":
+            condition, a, b = e.args
+            return f"({self._truth(condition)} ? {self._float(a)} : {self._float(b)})"
+        if e.op == "round":
+            call = self.helper("round_bf16" if e.dtype is DType.BF16 else "round_f16") if e.dtype is not DType.F32 else ""
+        else:
+            call = _CALLS.get(e.op) or self.helper(_HELPERS[e.op])
+        return f"{call}({', '.join(map(self._float, e.args))})"
+
+    def _truth(self, e: ElementExpr) -> str:
+        if isinstance(e, Compute) and e.op in _COMPARISONS:
+            return f"({self._float(e.args[0])} {_COMPARISONS[e.op]} {self._float(e.args[1])})"
+        if isinstance(e, Compute) and e.op in ("and", "or"):
+            return f"({(' && ' if e.op == 'and' else ' || ').join(map(self._truth, e.args))})"
+        if isinstance(e, Compute) and e.op == "not":
+            return f"!{self._truth(e.args[0])}"
+        return f"({self._float(e)} != 0.0f)"
+
+    def _given(self, key: ElementExpr, wish: str, kind: str, argument: str) -> str:
+        """A uniform value: named at once where it stands, a parameter inside a function."""
+        if not self.layout:
+            return argument
+        name = self._known[key] = self.names.give(key, wish)
+        self.parameters.append((f"{kind} {name}", argument))
+        return name
+
+    def _coordinate(self, e: Coordinate) -> str:
+        start = self._known.get(("start", e))
+        if start is None:
+            origin = self._given(e, "origin", "int", self.integer(e.origin))
+            del self._known[e]
+            first = self.helper("first_row" if e.along == "row" else "first_column")
+            start = self._known["start", e] = self.names.give(("start", e), f"first_{e.along}_at")
+            self.before.append(f"const float {start} = (float)({origin} + {first}());")
+        step = (_ROW_OF if e.along == "row" else _COLUMN_OF)[self.layout]
+        return f"__fadd_rn({start}, (float)({step}))"
+
+
+def _occurrences(e: ElementExpr) -> Iterator[ElementExpr]:
+    yield e
+    if isinstance(e, Compute):
+        for a in e.args:
+            yield from _occurrences(a)
+
+
+def _size(e: ElementExpr) -> int:
+    return sum(1 for _ in _occurrences(e))

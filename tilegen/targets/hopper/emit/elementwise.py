@@ -1,0 +1,167 @@
+"""Work on fragments: fills, maps, masks, folds along rows, relayouts. One statement and one device function an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, Relayout, RowFold
+from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
+from tilegen.targets.hopper.emit.scope import RoleScope
+
+_COMBINE = {"sum": "__fadd_rn", "max": "fmaxf", "min": "fminf"}
+_NEVER = -(1 << 30)  # a column limit that keeps nothing
+
+
+def init(r: RoleScope, op: Init) -> str:
+    f = r.fragments[op.fragment]
+    name = r.functions.specific(
+        f"fill_{f.name}", "fill", out=r.functions.local("fill").give(0, f.name), registers=f.registers, value=literal(op.value)
+    )
+    return f"{name}({r.array(f.name)});"
+
+
+def element_map(r: RoleScope, op: Map) -> str:
+    out = r.fragments[op.out]
+    names = r.functions.local("map")
+    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.int)
+    target = printer.fragment(out, written=True)
+    value = printer.value(op.value)
+    name = r.functions.specific(
+        f"map_{out.name}",
+        "map",
+        out=target,
+        registers=out.registers,
+        parameters=[declaration for declaration, _ in printer.parameters],
+        before=printer.before,
+        shared=printer.shared,
+        value=value,
+    )
+    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+    return f"{name}({', '.join(arguments)});"
+
+
+def mask(r: RoleScope, op: Mask) -> str:
+    f = r.fragments[op.fragment]
+    names = r.functions.local("mask")
+    out = names.give("out", f.name)
+    parameters, arguments = [f"float (&{out})[{f.registers}]"], [r.array(f.name)]
+    limits: list[str] = []
+    kept: list[str] = []
+
+    def offset(bound: Bound) -> str:
+        """The parameter that holds a bound's offset."""
+        key = ("offset", bound.offset)
+        if key not in names:
+            parameters.append(f"int {names.give(key, 'offset')}")
+            arguments.append(r.int(bound.offset))
+        return names[key]
+
+    for conjunction in op.alternatives:
+        whole = [_plain(b.row_factor, offset(b)) for b in conjunction if b.col_factor == 0]
+        upper = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor < 0]
+        lower = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor > 0]
+        tests: list[str] = []
+        if upper or whole:
+            end = names.give(("end", conjunction), "end")
+            limit = _nested("min", upper) if upper else str(-_NEVER)
+            rows = " && ".join(f"{w} >= 0" for w in whole)
+            limits.append(f"const int {end} = {f'{rows} ? {limit} : {_NEVER}' if rows else limit};")
+            tests.append(f"c < {end}")
+        if lower:
+            begin = names.give(("begin", conjunction), "begin")
+            limits.append(f"const int {begin} = {_nested('max', lower)};")
+            tests.append(f"c >= {begin}")
+        kept.append(" && ".join(tests) or "true")
+    keep = kept[0] if len(kept) == 1 else " || ".join(f"({k})" for k in kept)
+    name = r.functions.specific(
+        f"mask_{f.name}",
+        "mask",
+        out=out,
+        registers=f.registers,
+        parameters=parameters,
+        limits=limits,
+        keep=keep if " " not in keep else f"({keep})",
+        identity=literal(op.identity),
+        first_row=r.functions.helper("first_row"),
+        first_column=r.functions.helper("first_column"),
+    )
+    return f"{name}({', '.join(arguments)});"
+
+
+def _plain(row_factor: int, offset: str) -> str:
+    """row_factor * row + offset."""
+    if row_factor == 0:
+        return offset
+    row = "row" if abs(row_factor) == 1 else f"{abs(row_factor)} * row"
+    return f"{offset} {'+' if row_factor > 0 else '-'} {row}"
+
+
+def _limit(r: RoleScope, bound: Bound, offset: str) -> str:
+    """The bound solved for c = column of the element less that of the thread: below this, or from this on."""
+    rest, factor = _plain(bound.row_factor, offset), bound.col_factor
+    if factor == -1:
+        return f"{rest} - column + 1"
+    if factor == 1:
+        return f"-({rest}) - column"
+    floor_div = r.functions.helper("floor_div")
+    if factor < 0:
+        return f"{floor_div}({rest}, {-factor}) - column + 1"
+    return f"-{floor_div}({rest}, {factor}) - column"
+
+
+def _nested(function: str, values: list[str]) -> str:
+    text = values[0]
+    for v in values[1:]:
+        text = f"{function}({text}, {v})"
+    return text
+
+
+def row_fold(r: RoleScope, op: RowFold) -> str:
+    source = r.fragments[op.source]
+    names = r.functions.local("row_fold")
+    name = r.functions.specific(
+        f"row_{op.kind}_{source.name}",
+        "row_fold",
+        out=names.give("out", op.out),
+        source=names.give("source", source.name),
+        registers=source.registers,
+        combine=_COMBINE[op.kind],
+        quad=_quad(r, op.kind) if op.scope == "quad" else "",
+    )
+    return f"{name}({r.array(op.out)}, {r.array(source.name)});"
+
+
+def _quad(r: RoleScope, kind: str) -> str:
+    return r.functions.specific(f"quad_{kind}", "quad_fold", combine=_COMBINE[kind])
+
+
+def quad_reduce(r: RoleScope, op: QuadReduce) -> str:
+    name = r.functions.specific(
+        f"reduce_{op.fragment}", "quad_reduce", out=r.functions.local("quad_reduce").give(0, op.fragment), quad=_quad(r, op.kind)
+    )
+    return f"{name}({r.array(op.fragment)});"
+
+
+def relayout(r: RoleScope, op: Relayout) -> str:
+    out = r.fragments[op.out]
+    names = r.functions.local("relayout")
+    name = r.functions.specific(
+        f"pack_{out.name}",
+        "relayout",
+        out=names.give("out", out.name),
+        source=names.give("source", op.source),
+        registers=out.registers,
+        pack=r.functions.specific(f"pack_{out.dtype}", "pack", type=out.dtype.value),
+    )
+    return f"{name}({r.array(out.name)}, {r.array(op.source)});"
+
+
+STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
+    Init: init,
+    Map: element_map,
+    Mask: mask,
+    RowFold: row_fold,
+    QuadReduce: quad_reduce,
+    Relayout: relayout,
+}

@@ -1,0 +1,80 @@
+"""The device functions of a kernel: rendered from templates/hopper, each once, in the order in which they are needed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from tilegen.resources import resource
+from tilegen.targets.hopper.emit.names import Names
+
+_NAME = "\0name\0"
+# What a macro calls, by the parameter through which it is told the name.
+_CALLS: dict[str, dict[str, str]] = {
+    "ratio": {"rcp": "rcp"},
+    "floor_mod": {"floor_div": "floor_div"},
+    "release_by_warpgroup": {"arrive": "mbarrier_arrive"},
+    "release_by_warp": {"arrive": "mbarrier_arrive"},
+}
+_FILES = ("barriers.j2", "tma.j2", "products.j2", "arithmetic.j2", "fragments.j2", "tensors.j2")
+
+
+@cache
+def environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(resource("templates", "hopper")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+@cache
+def _macros() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for file in _FILES:
+        module = environment().get_template(file).module
+        found |= {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
+    return found
+
+
+@cache
+def _words(macro: str) -> frozenset[str]:
+    """The identifiers that a macro writes itself."""
+    for file in _FILES:
+        source = (resource("templates", "hopper") / file).read_text(encoding="utf-8")
+        if found := re.search(rf"{{% macro {macro}\(.*?%}}(.*?){{% endmacro %}}", source, re.S):
+            plain = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}|//[^\n]*|\"[^\"\n]*\"", " ", found[1], flags=re.S)
+            return frozenset(re.findall(r"[A-Za-z_]\w*", plain))
+    raise KeyError(macro)
+
+
+class Functions:
+    """Grows while the roles are printed; `texts` are the definitions."""
+
+    def __init__(self) -> None:
+        self.names = Names()  # of the functions: the scope around the kernel and around each function
+        self.texts: list[str] = []
+        self._named: dict[tuple[str, str], str] = {}
+
+    def local(self, macro: str = "") -> Names:
+        """A scope for the kernel, or for the body of one function, with the words that its macro uses taken."""
+        return Names(self.names, _words(macro) if macro else frozenset())
+
+    def helper(self, macro: str) -> str:
+        """The name of a function that is the same in every kernel, named as its macro."""
+        return self.specific(macro, macro)
+
+    def specific(self, wish: str, macro: str, **fields: object) -> str:
+        """The name of a function made for one kind of op; the same text under the same wish is one function."""
+        calls = {parameter: self.helper(called) for parameter, called in _CALLS.get(macro, {}).items()}
+        text = str(_macros()[macro](name=_NAME, **calls, **fields)).strip("\n")
+        key = (wish, text)
+        if key not in self._named:
+            name = self._named[key] = self.names.give(("function", key), wish)
+            self.texts.append(text.replace(_NAME, name) + "\n")
+        return self._named[key]

@@ -1,0 +1,148 @@
+"""Plan → CUDA C++ with inline PTX. Every line comes from one op of the plan, or from one of its declarations."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from tilegen.ir.plan import Buffer, MapParam, Param, Plan, PointerParam, Ring, RolePlan, ScalarParam, SizeParam
+from tilegen.ir.uniform import symbols, text
+from tilegen.syntax.span import Source
+from tilegen.targets.hopper.emit.body import role_code
+from tilegen.targets.hopper.emit.functions import Functions, environment
+from tilegen.targets.hopper.emit.integers import Integers
+from tilegen.targets.hopper.emit.lines import inside, place
+from tilegen.targets.hopper.emit.names import Names
+from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
+
+
+def emit(plan: Plan, source: Source | None = None) -> str:
+    """The CUDA text of a plan for Hopper, for NVRTC without any header.
+
+    `#line` gives each statement the spec line that its op comes from, under the name of `source` if given.
+    Raises ValueError where a plan holds what this target cannot spell: a fault of the compiler, not of a spec.
+    """
+    functions = Functions()
+    kernel = functions.local()
+    shared = kernel.give("shared", "shared")
+    parameters = [_parameter(plan, kernel, p) for p in plan.params]
+    addresses = _addresses(plan, kernel)
+    barriers = [_barrier(kernel, ring, kind) for ring in plan.rings for kind in ("full", "empty")]
+    warp, group = kernel.give("warp", "warp"), kernel.give("group", "group")
+    kernel.give(("symbol", "warpgroup"), "warpgroup")
+    maps = [kernel["map", p.descriptor] for p in plan.params if isinstance(p, MapParam)]
+    helpers = {
+        "prefetch": functions.helper("prefetch_map") if maps else "",
+        "init": functions.helper("mbarrier_init") if barriers else "",
+        "fence_init": functions.helper("fence_barrier_init") if barriers else "",
+        "fence_async": functions.helper("fence_async") if barriers else "",
+        "uniform": functions.helper("uniform"),
+    }
+    roles = []
+    for role, opening in zip(plan.roles, _openings(plan, group), strict=True):
+        names = Names(kernel)
+        scope = RoleScope(plan, role, names, functions, _integers(plan, names, functions))
+        code = "\n".join(map(str, inside(role_code(scope, group, warp), 2)))
+        roles.append({"opening": opening, "summary": _role_summary(role), "code": code})
+    rendered = environment().get_template("kernel.cu.j2").render(
+        plan=plan,
+        name=plan.name,
+        version=version("tilegen"),
+        grid=text(plan.grid),
+        parameters=parameters,
+        parameter_width=max((len(p["name"]) for p in parameters), default=0),
+        memory=_memory(plan),
+        functions=functions.texts,
+        maps=maps,
+        shared=shared,
+        addresses=addresses,
+        barriers=barriers,
+        warp=warp,
+        group=group,
+        roles=roles,
+        **helpers,
+    )
+    return place(rendered, f"{plan.name}.cu", source.name if source else None)
+
+
+def _integers(plan: Plan, names: Names, functions: Functions) -> Integers:
+    sizes = frozenset(s for t in plan.tensors for d in t.dims for s in symbols(d))
+    return Integers(lambda name: names["symbol", name], functions.helper, sizes | {"warpgroup"})
+
+
+def _openings(plan: Plan, group: str) -> list[str]:
+    """What stands before each role's code; the last needs no test if the roles cover the CTA."""
+    whole = sum(r.warpgroups for r in plan.roles) * 128 == plan.threads
+    out = []
+    for n, r in enumerate(plan.roles):
+        end = r.first + r.warpgroups
+        test = f"{group} == {r.first}" if r.warpgroups == 1 else f"{group} >= {r.first} && {group} < {end}"
+        last = whole and n == len(plan.roles) - 1
+        out.append(("} else " if n else "") + ("{" if last else f"if ({test}) {{"))
+    return out
+
+
+def _role_summary(r: RolePlan) -> str:
+    groups = f"warpgroup {r.first}" if r.warpgroups == 1 else f"warpgroups {r.first} to {r.first + r.warpgroups - 1}"
+    registers = f", {r.registers} registers" if r.registers else ""
+    return f"{r.name} ({r.kind}): {groups}{registers}{', one thread' if r.elected else ''}"
+
+
+def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:
+    if isinstance(p, MapParam):
+        d = plan.descriptor(p.descriptor)
+        name = kernel.give(("map", p.descriptor), f"map_{p.descriptor}")
+        box = " x ".join(str(m.box) for m in d.dims)
+        swizzle = f", {d.swizzle}-byte swizzle" if d.swizzle else ""
+        return _described(
+            name, f"const __grid_constant__ TensorMap {name}", f"tensor map of {d.tensor}: boxes of {box}{swizzle}"
+        )
+    if isinstance(p, SizeParam):
+        name = kernel.give(("symbol", p.name), p.name)
+        return _described(name, f"const int {name}", "int32")
+    if isinstance(p, ScalarParam):
+        name = kernel.give(("symbol", p.name), p.name)
+        return _described(name, f"const float {name}", "f32")
+    tensor = plan.tensor(p.tensor)
+    if isinstance(p, PointerParam):
+        name = kernel.give(("pointer", p.tensor), f"global_{p.tensor}")
+        const = "" if tensor.output else "const "
+        shape = ", ".join(map(text, tensor.dims))
+        return _described(name, f"{const}{ELEMENT[tensor.dtype]}* const {name}", f"{tensor.name}: {tensor.dtype}[{shape}]")
+    name = kernel.give(("stride", p.tensor, p.dim), f"{p.tensor}_stride{p.dim}")
+    return _described(name, f"const long long {name}", f"elements from one to the next along dimension {p.dim}")
+
+
+def _described(name: str, declaration: str, meaning: str) -> dict[str, str]:
+    return {"name": name, "declaration": declaration, "meaning": meaning}
+
+
+def _addresses(plan: Plan, kernel: Names) -> list[dict[str, object]]:
+    out: list[dict[str, object]] = []
+    for b in plan.buffers:
+        out.append({"name": kernel.give(("buffer", b.name), f"shared_{b.name}"), "offset": b.offset})
+    for r in plan.rings:
+        out.append({"name": kernel.give(("full", r.name), f"{r.name}_full"), "offset": r.full})
+        out.append({"name": kernel.give(("empty", r.name), f"{r.name}_empty"), "offset": r.empty})
+    return out
+
+
+def _barrier(kernel: Names, ring: Ring, kind: str) -> dict[str, object]:
+    arrivals = ring.full_arrivals if kind == "full" else ring.empty_arrivals
+    return {"name": kernel[kind, ring.name], "count": ring.depth * ring.parts, "arrivals": arrivals}
+
+
+def _memory(plan: Plan) -> list[str]:
+    """The map of shared memory, a line an entry, by offset."""
+    rows = [(b.offset, b.stages * b.parts * b.stage_bytes, _tile(b)) for b in plan.buffers]
+    for r in plan.rings:
+        n = 8 * r.depth * r.parts
+        rows += [(r.full, n, f"{r.name}: full barriers"), (r.empty, n, f"{r.name}: empty barriers")]
+    width = max((len(str(start + size)) for start, size, _ in rows), default=0)
+    return [f"{start:>{width}} to {start + size:<{width}}  {what}" for start, size, what in sorted(rows)]
+
+
+def _tile(b: Buffer) -> str:
+    copies = f"{b.stages} x " if b.stages > 1 else ""
+    copies += f"{b.parts} x " if b.parts > 1 else ""
+    swizzle = f", {b.swizzle}-byte swizzle" if b.swizzle else ""
+    return f"{b.name}: {copies}{b.rows} x {b.cols} {b.dtype}{swizzle}{f', in the bytes of {b.host}' if b.host else ''}"

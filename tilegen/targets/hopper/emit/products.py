@@ -1,0 +1,122 @@
+"""Products on the tensor cores: one statement an op, one device function a product and an instruction form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import FragmentOperand, Mma, MmaCommit, MmaFence, MmaWait, SlotOperand
+from tilegen.targets.hopper.emit.scope import RoleScope
+
+_SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}  # bits 63:62 of a wgmma descriptor
+_TYPES = {DType.BF16: "bf16", DType.F16: "f16"}
+
+
+def mma(r: RoleScope, op: Mma) -> str:
+    out = r.fragments[op.accumulator]
+    local = r.functions.local("product_shared")
+    d = local.give("d", out.name)
+    b = local.give("b", op.b.slot.ring)
+    shared = {
+        "d": d,
+        "b": b,
+        "b_low": local.give("b low", f"{b}_low"),
+        "registers": op.n // 2,
+        "zero": op.zero,
+        "b_leading": _leading(op.b),
+    }
+    name = f"mma_{op.accumulator}"
+    b_address = r.slot(op.b.slot, 0, op.b.warpgroup)
+    if isinstance(op.a, FragmentOperand):
+        a_registers = r.fragments[op.a.fragment].registers
+        steps = [
+            {"instruction": _from_registers(r, op, overwrite=op.zero and n == 0), "b": offset >> 4}
+            for n, offset in enumerate(op.b.offsets)
+        ]
+        a = local.give("a", op.a.fragment)
+        call = r.functions.specific(name, "product_registers", a=a, a_registers=a_registers, steps=steps, **shared)
+        return f"{call}({r.array(op.accumulator)}, {r.array(op.a.fragment)}, {b_address});"
+    steps = [
+        {"instruction": _from_shared(r, op, op.a, overwrite=op.zero and n == 0), "a": x >> 4, "b": y >> 4}
+        for n, (x, y) in enumerate(zip(op.a.offsets, op.b.offsets, strict=True))
+    ]
+    a = local.give("a", op.a.slot.ring)
+    call = r.functions.specific(name, "product_shared", a=a, a_low=local.give("a low", f"{a}_low"), a_leading=_leading(op.a), steps=steps, **shared)
+    return f"{call}({r.array(op.accumulator)}, {r.slot(op.a.slot, 0, op.a.warpgroup)}, {b_address});"
+
+
+def _form(op: Mma, where: str, *, overwrite: bool) -> str:
+    return f"wgmma_m64n{op.n}k16_{where}" + ("_first" if overwrite else "")
+
+
+def _from_shared(r: RoleScope, op: Mma, a: SlotOperand, *, overwrite: bool) -> str:
+    return r.functions.specific(
+        _form(op, "shared", overwrite=overwrite),
+        "wgmma_shared",
+        n=op.n,
+        type=_TYPES[op.dtype],
+        a_high=_high(a),
+        b_high=_high(op.b),
+        a_mn=a.major == "mn",
+        b_mn=op.b.major == "mn",
+        overwrite=overwrite,
+    )
+
+
+def _from_registers(r: RoleScope, op: Mma, *, overwrite: bool) -> str:
+    return r.functions.specific(
+        _form(op, "registers", overwrite=overwrite),
+        "wgmma_registers",
+        n=op.n,
+        type=_TYPES[op.dtype],
+        b_high=_high(op.b),
+        b_mn=op.b.major == "mn",
+        overwrite=overwrite,
+    )
+
+
+def _leading(operand: SlotOperand) -> str:
+    """The leading-dimension offset where a descriptor's low word has it."""
+    return f"0x{operand.leading >> 4 << 16:x}"
+
+
+def _high(operand: SlotOperand) -> str:
+    """A descriptor's high word: stride offset and swizzle."""
+    return f"0x{operand.stride >> 4 | _SWIZZLE_CODE[operand.swizzle] << 30:x}"
+
+
+def mma_fence(r: RoleScope, op: MmaFence) -> str:
+    return f"{r.functions.helper('mma_fence')}();"
+
+
+def mma_commit(r: RoleScope, op: MmaCommit) -> str:
+    return f"{r.functions.helper('mma_commit')}();"
+
+
+def mma_wait(r: RoleScope, op: MmaWait) -> str:
+    """The wait holds the retired registers as operands, so that the compiler moves no use of them across it."""
+    products = [p for token in op.retires for p in r.products[token]]
+    accumulators = list(dict.fromkeys(p.accumulator for p in products))
+    operands_a = list(dict.fromkeys(p.a.fragment for p in products if isinstance(p.a, FragmentOperand)))
+    local = r.functions.local("mma_wait")
+    given = {f: local.give(f, f) for f in (*accumulators, *operands_a)}
+    ties = [f'"+f"({given[f]}[{v}])' for f in accumulators for v in range(r.fragments[f].registers)]
+    ties += [f'"+r"({given[f]}[{v}])' for f in operands_a for v in range(r.fragments[f].registers)]
+    name = r.functions.specific(
+        "_".join(("await", *accumulators)),
+        "mma_wait",
+        pending=op.pending,
+        accumulators=[{"name": given[f], "registers": r.fragments[f].registers} for f in accumulators],
+        operands_a=[{"name": given[f], "registers": r.fragments[f].registers} for f in operands_a],
+        ties=ties,
+    )
+    return f"{name}({', '.join(map(r.array, (*accumulators, *operands_a)))});"
+
+
+STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
+    Mma: mma,
+    MmaFence: mma_fence,
+    MmaCommit: mma_commit,
+    MmaWait: mma_wait,
+}

@@ -1,0 +1,144 @@
+"""What the statements of one role refer to: arrays, slots, barriers, pointers, each by its C++ spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import For, Fragment, If, Mma, Operation, Plan, RolePlan, Slot, Work
+from tilegen.ir.uniform import Int, Uniform, op
+from tilegen.targets.hopper.emit.functions import Functions
+from tilegen.targets.hopper.emit.integers import Integers
+from tilegen.targets.hopper.emit.names import Names
+
+ELEMENT = {
+    DType.BF16: "unsigned short",
+    DType.F16: "unsigned short",
+    DType.F32: "float",
+    DType.I32: "int",
+    DType.BOOL: "unsigned char",
+}
+
+
+@dataclass(frozen=True)
+class RoleScope:
+    """One role of a plan while its text is made. `integers` knows what is bound at the place being printed."""
+
+    plan: Plan
+    role: RolePlan
+    names: Names
+    functions: Functions
+    integers: Integers
+
+    # ---- values ----
+
+    def int(self, e: Uniform) -> str:
+        return self.integers.text(e)
+
+    def scalar(self, name: str) -> str:
+        return self.names["symbol", name]
+
+    @cached_property
+    def fragments(self) -> dict[str, Fragment]:
+        return {f.name: f for f in self.role.fragments}
+
+    def array(self, fragment: str) -> str:
+        """The array that holds a fragment: its own, or that of the fragment whose registers it shares."""
+        return self.names.give(("array", self.fragments[fragment].storage), self.fragments[fragment].storage)
+
+    @cached_property
+    def products(self) -> dict[str, list[Mma]]:
+        """The products issued under each token."""
+        found: dict[str, list[Mma]] = {}
+        for o in walk(self.role.body):
+            if isinstance(o, Mma):
+                found.setdefault(o.token, []).append(o)
+        return found
+
+    # ---- rings ----
+
+    def cursor(self, name: str) -> tuple[str, str]:
+        """(stage, phase) of a cursor."""
+        return (
+            self.names.give(("stage", name), f"{name}_stage"),
+            self.names.give(("phase", name), f"{name}_phase"),
+        )
+
+    def slot(self, slot: Slot, offset: int = 0, warpgroup: int = 0) -> str:
+        """Address of `offset` bytes, and of `warpgroup` more for each warpgroup index, into a slot."""
+        ring = self.plan.ring(slot.ring)
+        start = self.names["buffer", ring.buffer]
+        return _sum(
+            start,
+            self._times(self.plan.buffer(ring.buffer).stage_bytes, self._number(slot)),
+            str(offset) if offset else "",
+            self._times(warpgroup, "warpgroup"),
+        )
+
+    def barrier(self, slot: Slot, kind: str) -> str:
+        """Address of the slot's full or empty barrier."""
+        return _sum(self.names[kind, slot.ring], self._times(8, self._number(slot)))
+
+    def part(self, buffer: str) -> str:
+        """Address of this warpgroup's copy of a buffer that is no ring."""
+        b = self.plan.buffer(buffer)
+        return _sum(self.names["buffer", buffer], self._times(b.stage_bytes, "warpgroup" if b.parts > 1 else ""))
+
+    def _number(self, slot: Slot) -> str:
+        """stage * parts + part, "" for 0."""
+        ring = self.plan.ring(slot.ring)
+        stage = self.cursor(slot.cursor)[0] if ring.depth > 1 else ""
+        if ring.parts == 1:
+            return stage
+        part = "warpgroup" if slot.part is None else str(slot.part) if slot.part else ""
+        return _sum(self._times(ring.parts, stage), part)
+
+    @staticmethod
+    def _times(factor: int, number: str) -> str:
+        if not factor or not number:
+            return ""
+        if number.isdigit():
+            return str(factor * int(number))
+        if factor == 1:
+            return number
+        return f"{factor} * ({number})" if " " in number else f"{factor} * {number}"
+
+    # ---- global memory ----
+
+    def element(self, tensor: str, index: tuple[Uniform, ...]) -> str:
+        """Pointer to an element."""
+        terms = [self.names["pointer", tensor]]
+        for dim, at in enumerate(index):
+            if at != Int(0):
+                stride = self.stride(tensor, dim)
+                wide = f"(long long){self.integers.factor(at)}"
+                terms.append(wide if stride == "1" else f"{wide} * {stride}")
+        return " + ".join(terms)
+
+    def stride(self, tensor: str, dim: int) -> str:
+        """Stride of a dimension in elements; the innermost is 1 unless it is a parameter."""
+        if ("stride", tensor, dim) in self.names:
+            return self.names["stride", tensor, dim]
+        if dim == len(self.plan.tensor(tensor).dims) - 1:
+            return "1"
+        raise ValueError(f"{tensor}: the plan has no parameter for the stride of dimension {dim}")
+
+    def left(self, limit: Uniform, start: Uniform) -> str:
+        """How many positions are left from `start` to `limit`."""
+        return self.int(op("sub", limit, start))
+
+
+def _sum(*terms: str) -> str:
+    return " + ".join(t for t in terms if t) or "0"
+
+
+def walk(body: tuple[Operation, ...]) -> Iterator[Operation]:
+    """Every operation, bodies included, in order."""
+    for o in body:
+        yield o
+        if isinstance(o, Work | For | If):
+            yield from walk(o.body)
+
+

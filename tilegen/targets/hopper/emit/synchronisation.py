@@ -1,0 +1,120 @@
+"""Movement and synchronisation: one statement an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilegen.ir.plan import (
+    Advance,
+    ArriveEmpty,
+    Expect,
+    FenceAsync,
+    GroupSync,
+    OrderPass,
+    OrderStart,
+    OrderWait,
+    SetRegisters,
+    StoreCommit,
+    StoreWait,
+    TmaLoad,
+    TmaStore,
+    WaitEmpty,
+    WaitFull,
+)
+from tilegen.targets.hopper.emit.scope import RoleScope
+
+
+def set_registers(r: RoleScope, op: SetRegisters) -> str:
+    wish = f"set_registers_{op.count}"
+    return f"{r.functions.specific(wish, 'set_registers', count=op.count, increase=op.increase)}();"
+
+
+def expect(r: RoleScope, op: Expect) -> str:
+    return f"{r.functions.helper('mbarrier_expect')}({r.barrier(op.slot, 'full')}, {op.bytes});"
+
+
+def tma_load(r: RoleScope, op: TmaLoad) -> str:
+    name = r.functions.specific(f"load_{op.descriptor}", "load", rank=len(op.coordinates))
+    coordinates = ", ".join(map(r.int, op.coordinates))
+    map_name = r.names["map", op.descriptor]
+    return f"{name}({r.slot(op.slot, op.offset)}, &{map_name}, {r.barrier(op.slot, 'full')}, {coordinates});"
+
+
+def tma_store(r: RoleScope, op: TmaStore) -> str:
+    name = r.functions.specific(f"store_{op.descriptor}", "store", rank=len(op.coordinates))
+    coordinates = ", ".join(map(r.int, op.coordinates))
+    start = r.part(op.buffer) + (f" + {op.offset}" if op.offset else "")
+    return f"{name}(&{r.names['map', op.descriptor]}, {start}, {coordinates});"
+
+
+def store_commit(r: RoleScope, op: StoreCommit) -> str:
+    return f"{r.functions.helper('store_commit')}();"
+
+
+def store_wait(r: RoleScope, op: StoreWait) -> str:
+    wish = "store_wait_read" if op.read else "store_wait"
+    return f"{r.functions.specific(wish, 'store_wait', pending=op.pending, read=op.read)}();"
+
+
+def wait_full(r: RoleScope, op: WaitFull) -> str:
+    phase = r.cursor(op.slot.cursor)[1]
+    return f"{r.functions.helper('mbarrier_wait')}({r.barrier(op.slot, 'full')}, {phase});"
+
+
+def wait_empty(r: RoleScope, op: WaitEmpty) -> str:
+    phase = r.cursor(op.slot.cursor)[1]
+    return f"{r.functions.helper('mbarrier_wait')}({r.barrier(op.slot, 'empty')}, {phase} ^ 1);"
+
+
+def arrive_empty(r: RoleScope, op: ArriveEmpty) -> str:
+    by = {"warpgroup": "release_by_warpgroup", "warp": "release_by_warp"}[r.plan.ring(op.slot.ring).release]
+    return f"{r.functions.helper('mbarrier_arrive' if r.role.elected else by)}({r.barrier(op.slot, 'empty')});"
+
+
+def advance(r: RoleScope, op: Advance) -> str:
+    stage, phase = r.cursor(op.cursor)
+    cursor = next(c for c in r.role.cursors if c.name == op.cursor)
+    depth = r.plan.ring(cursor.ring).depth
+    return f"{phase} ^= 1;" if depth == 1 else f"if (++{stage} == {depth}) {stage} = 0, {phase} ^= 1;"
+
+
+def order_wait(r: RoleScope, op: OrderWait) -> str:
+    return f"{r.functions.helper('named_sync')}({op.first_id} + warpgroup, 256);"
+
+
+def order_pass(r: RoleScope, op: OrderPass) -> str:
+    arrive, count = r.functions.helper("named_arrive"), r.role.warpgroups
+    return f"{arrive}({op.first_id} + (warpgroup + 1) % {count}, 256);"
+
+
+def order_start(r: RoleScope, op: OrderStart) -> str:
+    arrive = r.functions.helper("named_arrive")
+    return f"if (warpgroup == {r.role.warpgroups - 1}) {arrive}({op.first_id}, 256);"
+
+
+def group_sync(r: RoleScope, op: GroupSync) -> str:
+    return f"{r.functions.helper('named_sync')}({op.first_id} + warpgroup, 128);"
+
+
+def fence_async(r: RoleScope, op: FenceAsync) -> str:
+    return f"{r.functions.helper('fence_async')}();"
+
+
+STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
+    SetRegisters: set_registers,
+    Expect: expect,
+    TmaLoad: tma_load,
+    TmaStore: tma_store,
+    StoreCommit: store_commit,
+    StoreWait: store_wait,
+    WaitFull: wait_full,
+    WaitEmpty: wait_empty,
+    ArriveEmpty: arrive_empty,
+    Advance: advance,
+    OrderWait: order_wait,
+    OrderPass: order_pass,
+    OrderStart: order_start,
+    GroupSync: group_sync,
+    FenceAsync: fence_async,
+}

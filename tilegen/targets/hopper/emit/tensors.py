@@ -1,0 +1,145 @@
+"""Fragments from and to memory without TMA: one statement and one device function an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import Buffer, LoadVector, ReadShared, StoreRows, StoreVector, WriteShared
+from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
+
+_SWIZZLE_MASK = {128: "0x70", 64: "0x30", 32: "0x10"}
+_FROM = {DType.BF16: "from_bf16", DType.F16: "from_f16"}
+_TO = {DType.BF16: "to_bf16", DType.F16: "to_f16"}
+_PAIR = {DType.F32: "load_pair_f32", DType.I32: "load_pair_i32", DType.BOOL: "load_pair_bool"}
+
+
+def _geometry(r: RoleScope, b: Buffer) -> dict[str, object]:
+    if b.chunk % 8:
+        raise ValueError(f"{b.name}: chunks of {b.chunk} elements are not read by blocks of 8 columns")
+    wish = f"swizzle_{b.swizzle}"
+    swizzle = r.functions.specific(wish, "swizzle", mask=_SWIZZLE_MASK[b.swizzle]) if b.swizzle else ""
+    return {"rows": b.rows, "chunk": b.chunk, "line": b.line, "swizzle": swizzle}
+
+
+def _first(r: RoleScope) -> dict[str, str]:
+    return {"first_row": r.functions.helper("first_row"), "first_column": r.functions.helper("first_column")}
+
+
+def _to_element(r: RoleScope, dtype: DType) -> str:
+    """What turns an f32 into an element of a tensor."""
+    return r.functions.helper(_TO[dtype]) if dtype in _TO else {DType.F32: "", DType.I32: "__float2int_rn"}[dtype]
+
+
+def read_shared(r: RoleScope, op: ReadShared) -> str:
+    out = r.fragments[op.out]
+    buffer = r.plan.buffer(r.plan.ring(op.slot.ring).buffer)
+    if buffer.dtype in _FROM:
+        convert = r.functions.helper(_FROM[buffer.dtype])
+        load = r.functions.specific(f"load_pair_{buffer.dtype}", "load_pair_16", convert=convert)
+    else:
+        load = r.functions.helper(_PAIR[buffer.dtype])
+    name = r.functions.specific(
+        f"read_{op.slot.ring}",
+        "read_shared",
+        out=r.functions.local("read_shared").give(0, out.name),
+        registers=out.registers,
+        bytes=buffer.dtype.bytes,
+        load=load,
+        **_geometry(r, buffer),
+        **_first(r),
+    )
+    return f"{name}({r.array(out.name)}, {r.slot(op.slot, 0, op.row_offset * buffer.line)});"
+
+
+def write_shared(r: RoleScope, op: WriteShared) -> str:
+    source, buffer = r.fragments[op.source], r.plan.buffer(op.buffer)
+    fields = {
+        "source": r.functions.local("write_shared_matrix").give(0, source.name),
+        "registers": source.registers,
+        **_geometry(r, buffer),
+    }
+    wish = f"write_{op.buffer}"
+    if buffer.dtype in _TO:
+        pack = r.functions.specific(f"pack_{buffer.dtype}", "pack", type=buffer.dtype.value)
+        name = r.functions.specific(wish, "write_shared_matrix", pack=pack, **fields)
+    elif buffer.dtype is DType.F32:
+        name = r.functions.specific(wish, "write_shared_f32", **fields, **_first(r))
+    else:
+        raise ValueError(f"{op.buffer}: tiles of {buffer.dtype} are not written from registers")
+    return f"{name}({r.part(op.buffer)}, {r.array(source.name)});"
+
+
+def load_vector(r: RoleScope, op: LoadVector) -> str:
+    out, dtype = r.fragments[op.out], r.plan.tensor(op.tensor).dtype
+    first, position = {
+        "row": ("first_row", "8 * v"),
+        "col": ("first_column", "8 * (v / 2) + v % 2"),
+    }[out.layout]
+    convert = r.functions.helper(_FROM[dtype]) if dtype in _FROM else "" if dtype is DType.F32 else "(float)"
+    name = r.functions.specific(
+        f"load_{out.name}",
+        "load_vector",
+        out=r.functions.local("load_vector").give(0, out.name),
+        registers=out.registers,
+        element=ELEMENT[dtype],
+        position=position,
+        convert=convert,
+        first=r.functions.helper(first),
+    )
+    start = r.element(op.tensor, op.index)
+    count = r.left(op.limit, op.index[op.dim])
+    return f"{name}({r.array(out.name)}, {start}, {r.stride(op.tensor, op.dim)}, {count});"
+
+
+def store_vector(r: RoleScope, op: StoreVector) -> str:
+    source, dtype = r.fragments[op.fragment], r.plan.tensor(op.tensor).dtype
+    name = r.functions.specific(
+        f"store_{op.tensor}",
+        "store_vector",
+        source=r.functions.local("store_vector").give(0, source.name),
+        element=ELEMENT[dtype],
+        convert=_to_element(r, dtype),
+        first_row=r.functions.helper("first_row"),
+    )
+    start = r.element(op.tensor, op.index)
+    count = r.left(op.limit, op.index[op.dim])
+    return f"{name}({r.array(source.name)}, {start}, {r.stride(op.tensor, op.dim)}, {count});"
+
+
+def store_rows(r: RoleScope, op: StoreRows) -> str:
+    source, dtype = r.fragments[op.fragment], r.plan.tensor(op.tensor).dtype
+    fields = {"source": r.functions.local("store_rows_16").give(0, source.name), "registers": source.registers}
+    wish = f"store_{op.tensor}"
+    if op.vector == 1:
+        convert = _to_element(r, dtype)
+        name = r.functions.specific(
+            wish, "store_rows_single", element=ELEMENT[dtype], convert=convert, **fields, **_first(r)
+        )
+    elif op.vector * dtype.bytes == 16 and dtype in (*_TO, DType.F32):
+        word, constraint = ("float", "f") if dtype is DType.F32 else ("unsigned", "r")
+        store = r.functions.specific("store_16_bytes", "store_16_bytes", type=word, constraint=constraint)
+        fields |= {"store": store, "first_row": r.functions.helper("first_row"), "whole": op.whole_vectors}
+        if dtype is DType.F32:
+            transpose = r.functions.helper("transpose_pair")
+            name = r.functions.specific(wish, "store_rows_f32", transpose=transpose, **fields)
+        else:
+            pack = r.functions.specific(f"pack_{dtype}", "pack", type=dtype.value)
+            transpose = r.functions.helper("transpose_quad")
+            name = r.functions.specific(wish, "store_rows_16", transpose=transpose, pack=pack, **fields)
+    else:
+        raise ValueError(f"{op.tensor}: rows of {dtype} are not stored {op.vector} elements at once")
+    rows = r.left(op.row_limit, op.index[op.row_dim])
+    columns = r.left(op.col_limit, op.index[op.col_dim])
+    start = r.element(op.tensor, op.index)
+    return f"{name}({r.array(source.name)}, {start}, {r.stride(op.tensor, op.row_dim)}, {rows}, {columns});"
+
+
+STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
+    ReadShared: read_shared,
+    WriteShared: write_shared,
+    LoadVector: load_vector,
+    StoreVector: store_vector,
+    StoreRows: store_rows,
+}
