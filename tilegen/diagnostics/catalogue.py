@@ -173,6 +173,162 @@ class Code(enum.Enum):
     DIRECTIVE_WORD = Entry("`{directive}` does not know this word", ("choose one that it knows",))
     NAMED_TWICE = Entry("`{name}` is named twice here", ("name it once",))
     # ---- schedules and lowering (tilegen.passes) ----
+    TARGET_UNSUPPORTED = Entry("there is no lowering to {target} yet", ("build for hopper",))
+    RAGGED_UNSUPPORTED = Entry(
+        "the size {size} is ragged, and this version builds kernels for one length a batch only",
+        ("evaluate it with the oracle", "pad the sequences to one length"),
+    )
+    LOOKUP_UNSUPPORTED = Entry(
+        "`{name}` is read at a position that a table gives, and no kernel is built for that yet",
+        ("copy the rows in question into one tensor first",),
+    )
+    EXTRA_TERMS = Entry(
+        "extra terms in {fold} are understood, but no kernel is built for them yet",
+        ("leave the terms after `;` out",),
+    )
+    FOLD_OF_CONSTANT = Entry(
+        "what is folded does not vary along {axes}",
+        ("multiply by the extent instead, or fold over an axis that it has",),
+    )
+    RENAMED_READ = Entry(
+        "`{name}` is read with another index than the one it is defined with, and no kernel is built for that yet",
+        ("read it as `{name}[{axes}]`",),
+    )
+    READ_OF_OUTPUT = Entry(
+        "the output {name} is read by another equation", ("name the value first, and define the output by it",)
+    )
+    DOMAIN_CUTS_PRODUCT = Entry(
+        "the domain cuts through the product `{product}`, whose factors are tiles: neither can be masked",
+        ("multiply by a value that is zero outside the domain", "leave the clause out and mask the result"),
+    )
+    NESTED_STREAMS = Entry(
+        "the axes {axes} are all streamed, and a kernel has one streamed axis so far",
+        ("give one of them a compile-time extent of at most 256, so that it is held",),
+    )
+    NO_ROWS = Entry(
+        "no axis of {kernel} can be shared out to the consumers",
+        ("an output needs an axis of run-time extent that a tile has in its brackets",),
+    )
+    TOO_MANY_DIRECTIONS = Entry(
+        "`{name}` would run along more than two axes in one tile: {axes}",
+        ("block all but two of them by 1",),
+    )
+    INDEX_NOT_AFFINE_UNIT = Entry(
+        "an axis that a tile holds several positions of must index its dimension alone, with coefficient 1",
+        ("block the axis by 1, or index by the axis itself",),
+    )
+    INNER_NOT_TILED = Entry(
+        "the innermost dimension of {tensor} is fixed in the tile {tile}, and a box needs 16 contiguous bytes",
+        ("give the innermost dimension an axis of the tile",),
+    )
+    BOX_TOO_LARGE = Entry(
+        "the tile {tile} holds too many positions of {axis} for one box",
+        ("block {axis} by less",),
+        "a box dimension is 1 to 256 elements (cuTensorMapEncodeTiled)",
+    )
+    INNER_EXTENT = Entry(
+        "the tile {tile} holds a row of {axis} that no swizzle fits",
+        ("choose a block or an extent whose row is 32, 64 or a multiple of 128 bytes",),
+        "wgmma reads rows in swizzle lines of 32, 64 or 128 bytes (PTX, shared memory matrix layouts)",
+    )
+    RANK = Entry(
+        "the tensor {tensor} has too many dimensions for a tensor map",
+        ("merge dimensions before the call",),
+        "a tensor map has 1 to 5 dimensions (cuTensorMapEncodeTiled)",
+    )
+    PRODUCT_TYPE = Entry(
+        "the product `{product}` reads the tile {tile} of {dtype}, and products are built for bf16 and f16",
+        ("store the tensor as bf16 or f16",),
+    )
+    K_STEP = Entry(
+        "the product `{product}` contracts a part of {axis} that is no whole number of steps",
+        ("block {axis} by a multiple of 16",),
+        "a wgmma of 16-bit types contracts 16 positions at a time",
+    )
+    ATOM_ROWS = Entry(
+        "the tile {tile} holds a number of positions of {axis} that no swizzle pattern fits",
+        ("block {axis} by a multiple of 8",),
+        "the swizzle pattern repeats every 8 rows",
+    )
+    MMA_WIDTH = Entry(
+        "the product `{product}` is too wide, or not a whole number of columns",
+        ("block its second axis by a multiple of 8, at most 256",),
+        "wgmma computes 64 rows by 8 to 256 columns, in steps of 8",
+    )
+    SECOND_FACTOR_IN_REGISTERS = Entry(
+        "the second factor of the product `{product}` would stand in registers, and must be a tile",
+        ("write the computed factor first, and the tile second",),
+        "wgmma reads its B operand from shared memory only",
+    )
+    CONTRACTED_AXES = Entry(
+        "the product `{product}` contracts {axes} at once, and a kernel contracts one axis so far",
+        ("merge the axes into one dimension",),
+    )
+    FOLD_SHAPE = Entry(
+        "`{name}` is folded to a value over {axes}, and a fold keeps one value for each {rows}",
+        ("fold over the axes that leave {rows}",),
+    )
+    READ_NEEDS_TILE = Entry(
+        "{tensor} is read along {axes} at once, and only vectors are read without a tile",
+        ("declare `tile x[…] = {tensor}[…]` and read that",),
+    )
+    FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
+    PREDICATE_UNSUPPORTED = Entry(
+        "this part of the domain is no affine inequality, and no kernel is built for it yet",
+        ("state it with sums of axes, sizes and scalars",),
+    )
+    STORE_WITHOUT_ROWS = Entry(
+        "the output {output} does not run along {axis}, which is shared out to the consumers",
+        ("define it over {axis}, or share out another axis: `consumers N over AXIS`",),
+    )
+    STORE_COLUMNS_NOT_INNER = Entry(
+        "the output {output} is computed with columns along {axis}, which is not its innermost dimension",
+        ("store it with {axis} last",),
+    )
+    BLOCK_OF_WORKERS = Entry(
+        "{consumers} consumers share out the block of {axis}, 64 rows each",
+        ("block {axis} by 64 for each consumer, or change the number of consumers",),
+        "a wgmma instruction computes 64 rows for one warpgroup",
+    )
+    BLOCK_OF_PART = Entry(
+        "`{axis}` has no block of its own: it is a part of a split axis, or no equation uses it",
+        ("block the axis that is split",),
+    )
+    BLOCK_OF_HELD = Entry(
+        "the axis {axis} is held whole in its tile ({extent} positions)",
+        ("leave its block out", "make it streamed or a grid axis first"),
+    )
+    HOLD_NEEDS_EXTENT = Entry(
+        "the axis {axis} has an extent known at launch only, so no tile can hold it whole",
+        ("make its extent a parameter, or stream it",),
+    )
+    CONSUMER_COUNT = Entry("this number of consumer warpgroups is not possible", ("use 1 to 4",))
+    CONSUMER_AXIS = Entry(
+        "the axis {axis} is not in the grid, so its block cannot be shared out to consumers",
+        ("name the axis of an output's rows",),
+    )
+    STAGE_COUNT = Entry("the ring of {tile} needs at least one stage", ("give a depth of 1 or more",))
+    NO_PRODUCT = Entry("the equation `{name}` holds no product to place", ("name an equation with a product in it",))
+    DISTANCE_TOO_FAR = Entry(
+        "`{name}` cannot be that far from the other operations: its operands of one earlier iteration are kept, no more",
+        ("use a distance of 1",),
+    )
+    TURNS_ALONE = Entry("there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",))
+    WALK_NOT_STREAMED = Entry("the axis {axis} is not streamed, so no loop walks it", ("name the streamed axis",))
+    ORDER_AXES = Entry("the order of work items must name each axis of the grid once", ("name all of them",))
+    GROUP_AXIS = Entry("the axis {axis} is not in the grid, so its items cannot be grouped", ("name a grid axis",))
+    ALIAS_NAMES = Entry(
+        "only an output's staging buffer can use the bytes of a tile: {buffer} and {host} are not such a pair",
+        ("write `alias OUTPUT, TILE`",),
+    )
+    ALIAS_ROOM = Entry(
+        "the bytes of {host} cannot hold the store of {buffer}",
+        ("the tile must be loaded once an item, in a part for each consumer, and be as large as the output's rows",),
+    )
+    DIRECTIVE_UNSUPPORTED = Entry(
+        "the directive `{directive}` is understood, but not carried out for {target} yet",
+        ("leave it out: it changes speed, never results",),
+    )
     # ---- plan and resources (tilegen.checks, tilegen.ir) ----
     PLAN_JSON = Entry(
         "this is no plan that tilegen wrote: {reason}",
@@ -318,9 +474,9 @@ class Code(enum.Enum):
         "{tensor} is given as {type}, which is no array of numbers in memory",
         ("pass a torch, CuPy or numpy array, or any object with __dlpack__ or __cuda_array_interface__",),
     )
-    NOT_A_NUMBER = Entry(
-        "{name} is given as something that is no number",
-        ("pass {name}= as a number",),
+    SIZE_VALUE = Entry(
+        "the size {size} is given as something that is no whole number",
+        ("pass {size}= as a whole number, or leave it out where the shapes of the arrays tell",),
     )
     UNKNOWN_ARGUMENT = Entry(
         "{kernel} has no argument {name}",
@@ -336,11 +492,11 @@ class Code(enum.Enum):
     )
     ARRAY_DTYPE = Entry(
         "{tensor} holds elements of the wrong type",
-        ("convert {tensor} to {wanted}", "compile the kernel for the type that {tensor} has"),
+        ("convert {tensor} to {dtype}", "compile the kernel for the type that {tensor} has"),
     )
     ARRAY_DEVICE = Entry(
         "{tensor} and {other} are on different devices",
-        ("move {tensor} to {wanted}",),
+        ("move {tensor} to {device}",),
     )
     ARRAY_EXTENT = Entry(
         "dimension {dim} of {tensor}, which is {expression}, disagrees with {why}",

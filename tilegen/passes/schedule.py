@@ -228,15 +228,31 @@ def _ancestors(names: Iterable[str], program: FoldedProgram) -> set[str]:
 
 
 def _items(ops: Iterable[FoldedOp], program: FoldedProgram, stream: str | None) -> tuple[Item, ...]:
+    """Steps in program order, a batch for each product. Products that only accumulate stay in flight for one
+    iteration more, all in one batch, so that the tensor core always has the next group at hand."""
+    ops = list(ops)
+    accumulating = [o for o in ops if isinstance(o, Product) and _only_accumulates(o, ops, program, stream)]
     items: list[Item] = []
-    for op in ops:
-        step = Step(op.name, 0, op.span)
-        if not isinstance(op, Product):
+    for o in ops:
+        step = Step(o.name, 0, o.span)
+        if o in accumulating:
+            if o is accumulating[-1]:
+                steps = tuple(Step(x.name, 0, x.span) for x in accumulating)
+                items.append(Batch(steps, "next", accumulating[0].span))
+        elif isinstance(o, Product):
+            items.append(Batch((step,), "now", o.span))
+        else:
             items.append(step)
-            continue
-        read_here = any(op.name in source_names(o) and _in_loop(o, stream) for o in program.ops)
-        accumulates = stream is not None and stream in op.over
-        items.append(Batch((step,), "next" if accumulates and not read_here else "now", op.span))
     return tuple(items)
 
 
+def _only_accumulates(o: Product, ops: list[FoldedOp], program: FoldedProgram, stream: str | None) -> bool:
+    """Whether nothing in the loop but this product reads its state or its tiles' slots."""
+    if stream is None or stream not in o.over or o.exponent is not None:
+        return False
+    tiles = {m.name for m in program.tile.moves}
+    if o.a not in tiles or o.b not in tiles:
+        return False
+    loop = [x for x in ops if _in_loop(x, stream)]
+    shared = {o.a, o.b, o.name}
+    return not any(shared & set(source_names(x)) for x in loop if not (isinstance(x, Product) and stream in x.over))

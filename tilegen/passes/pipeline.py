@@ -1,0 +1,37 @@
+"""The passes in order, from a Tile program to a plan."""
+
+from __future__ import annotations
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.plan import Plan
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import TileProgram
+from tilegen.passes.fold import fold
+from tilegen.passes.guard import guard
+from tilegen.passes.rewrites import apply_directives, role_overrides
+from tilegen.passes.schedule import schedule
+from tilegen.passes.synchronise import synchronise
+
+TARGETS = ("hopper",)
+
+
+def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
+    """The Scheduled program: folds, guards, the default schedule, then the spec's directives.
+
+    Raises TilegenError for what this target or this version cannot do, by name.
+    """
+    if target not in TARGETS:
+        fail(Code.TARGET_UNSUPPORTED, None, got=target, wanted=", ".join(TARGETS), target=target)
+    if program.ragged:
+        fail(Code.RAGGED_UNSUPPORTED, program.ragged[0].span, size=program.ragged[0].size)
+    chosen = program.schedule(target)
+    directives = chosen.directives if chosen else ()
+    folded = guard(fold(program))
+    extents = {a.name: a.extent.constant for a in program.axes}
+    scheduled = schedule(folded, target, role_overrides(directives, extents))
+    return apply_directives(scheduled, directives)
+
+
+def lower(program: TileProgram, target: str = "hopper") -> Plan:
+    """The plan of a Tile program for a target. Raises TilegenError."""
+    return synchronise(to_scheduled(program, target))

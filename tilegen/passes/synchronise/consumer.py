@@ -1,0 +1,389 @@
+"""The consumers' sequence: waits where data is first needed, releases after the await of its last reader.
+
+Products are asynchronous: a group's accumulators, register operands and slots are in flight until a wait retires
+it. Here every later use of one of them is preceded by that wait, as late as the schedule's `wait` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import (
+    Exponent,
+    FoldedOp,
+    Output,
+    Product,
+    Reduce,
+    Rescale,
+)
+from tilegen.ir.plan import (
+    Advance,
+    ArriveEmpty,
+    Cursor,
+    For,
+    Fragment,
+    FragmentOperand,
+    If,
+    Init,
+    Let,
+    Mma,
+    MmaCommit,
+    MmaFence,
+    MmaWait,
+    Operation,
+    OrderPass,
+    OrderStart,
+    OrderWait,
+    QuadReduce,
+    SetRegisters,
+    Slot,
+    SlotOperand,
+    WaitFull,
+    Work,
+)
+from tilegen.ir.scheduled import Batch, Item, Phase, Step, Straight, Stream
+from tilegen.ir.uniform import Int, Sym, Uniform, op
+from tilegen.passes.synchronise.context import Context, carried, prune
+from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
+from tilegen.passes.synchronise.loops import Layout, layout
+from tilegen.passes.synchronise.stores import Stores
+from tilegen.passes.synchronise.values import Values
+from tilegen.passes.synchronise.work import decode, total_items
+from tilegen.syntax.span import Span
+
+ORDER_ID = 1  # named barrier 0 is __syncthreads
+_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A committed wgmma group in flight."""
+
+    tokens: tuple[str, ...]
+    registers: frozenset[str]  # storage of its accumulators and register operands
+    tiles: tuple[str, ...]  # a reader each
+    lagging: bool  # awaited one iteration later: the only reader of its streamed tiles
+
+
+@dataclass
+class Consumer:
+    """Builds the body of the consumer role."""
+
+    c: Context
+    values: Values
+    stores: Stores
+    out: list[Operation] = field(default_factory=list)
+    groups: list[_Group] = field(default_factory=list)
+    waited: set[str] = field(default_factory=set)  # tiles whose slot is known full
+    readers: dict[str, int] = field(default_factory=dict)  # streamed tiles: readers left in this iteration
+    lagging: set[str] = field(default_factory=set)  # tiles released one iteration late
+    partial: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
+
+    def build(self) -> tuple[tuple[Operation, ...], tuple[Cursor, ...], tuple[Fragment, ...]]:
+        s, c = self.c.scheduled, self.c
+        span = s.span
+        self.lagging = {
+            t
+            for phase in s.phases
+            for item in phase.body
+            if isinstance(item, Batch) and item.wait == "next"
+            for step in item.steps
+            for t in c.tiles_of(s.op(step.op))
+            if c.streamed(t)
+        }
+        self.out = list(decode(s, "item"))
+        self._initial_states()
+        last_use = self._last_phase_of_residents()
+        for n, phase in enumerate(s.phases):
+            self._phase(phase)
+            if isinstance(phase, Stream):
+                self._combine_partials(phase.span)
+            for tile in [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)]:
+                self._release_resident(tile)
+        for tile in [t for t in last_use if self.stores.keeps(t)]:
+            self._release_resident(tile)
+        body = (Work("item", total_items(s), s.order.persistent or "single", tuple(self.out), span),)
+        before: list[Operation] = []
+        if s.workers.consumer_registers is not None:
+            before.append(SetRegisters(s.workers.consumer_registers, True, s.workers.span))
+        before += self.values.constants()
+        if s.turns:
+            before.append(OrderStart(ORDER_ID, s.workers.span))
+        after = self.stores.finish()
+        cursors = [Cursor(f"{t}_read", t) for t in c.rings]
+        cursors += [Cursor(f"{t}_free", t) for t in c.rings if t in self.lagging]
+        return prune((*before, *body, *after)), tuple(cursors), self.values.fragments()
+
+    # ---- states and residents ----
+
+    def _initial_states(self) -> None:
+        stream = self.c.stream
+        for o in self.c.scheduled.program.ops:
+            if not carried(o, stream):
+                continue
+            value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
+            name = self.values.state(o)
+            self.out.append(Init(name, value, o.span, o.statement))
+
+    def _last_phase_of_residents(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for n, phase in enumerate(self.c.scheduled.phases):
+            for step in phase.steps:
+                for t in self.c.tiles_of(self.c.scheduled.op(step.op)):
+                    if not self.c.streamed(t):
+                        last[t] = n
+        return last
+
+    def _release_resident(self, tile: str) -> None:
+        if tile not in self.waited:
+            return
+        self.waited.discard(tile)
+        self._release(tile)
+
+    def _release(self, tile: str) -> None:
+        span = self.c.tiles[tile].move.span
+        cursor = f"{tile}_free" if tile in self.lagging else f"{tile}_read"
+        self.out.append(ArriveEmpty(Slot(tile, cursor), span, tile))
+        self.out.append(Advance(cursor, span, tile))
+
+    def _wait_full(self, tile: str) -> None:
+        if tile in self.waited:
+            return
+        self.waited.add(tile)
+        self.out.append(WaitFull(Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span, tile))
+
+    # ---- products in flight ----
+
+    def _retire(self, registers: Iterable[str], span: Span) -> None:
+        """Wait for every group that has one of these registers in flight, and for those before it."""
+        wanted = set(registers)
+        hit = [n for n, g in enumerate(self.groups) if g.registers & wanted]
+        if hit:
+            self._retire_up_to(hit[-1], span)
+
+    def _retire_up_to(self, index: int, span: Span) -> None:
+        done, self.groups = self.groups[: index + 1], self.groups[index + 1 :]
+        tokens = tuple(t for g in done for t in g.tokens)
+        statement = ", ".join(dict.fromkeys(self.c.scheduled.op(t).statement for t in tokens))
+        self.out.append(MmaWait(len(self.groups), tokens, span, statement))
+        for g in done:
+            if g.lagging:
+                for tile in dict.fromkeys(g.tiles):
+                    if self.c.streamed(tile):
+                        self._release(tile)
+                continue
+            for tile in g.tiles:
+                self._read_done(tile)
+
+    def _retire_all(self, span: Span) -> None:
+        if self.groups:
+            self._retire_up_to(len(self.groups) - 1, span)
+
+    def _read_done(self, tile: str) -> None:
+        """One reader of a tile has finished; the last one releases a streamed slot."""
+        if not self.c.streamed(tile):
+            return
+        self.readers[tile] -= 1
+        if self.readers[tile] == 0:
+            self.waited.discard(tile)
+            self._release(tile)
+
+    # ---- phases ----
+
+    def _phase(self, phase: Phase) -> None:
+        if isinstance(phase, Straight):
+            self._body(phase.body, phase, time=None, masked=True)
+            self._retire_all(phase.span)
+            return
+        for step in phase.steps:  # residents: ready before the loop whether it runs or not
+            for t in self.c.tiles_of(self.c.scheduled.op(step.op)):
+                if not self.c.streamed(t):
+                    self._wait_full(t)
+        plan = layout(phase, self.c.scheduled)
+        self.out += [*plan.lets, *plan.own_lets]
+        self.values.hoist_loads(phase, self.out)
+        if plan.peeled:
+            inner = self._nested(lambda: self._peeled(phase, plan))
+            self.out.append(If(op("gt", plan.count, 0), inner, phase.span))
+        else:
+            self._loops(phase, plan)
+
+    def _nested(self, build: object) -> tuple[Operation, ...]:
+        assert callable(build)
+        saved, self.out = self.out, []
+        build()
+        inner, self.out = self.out, saved
+        return tuple(inner)
+
+    def _peeled(self, phase: Stream, plan: Layout) -> None:
+        keeps_one = _keeps_one(phase)
+        self._iteration(phase, plan, Int(0), masked=plan.guarded, only=None if keeps_one else 0)
+        self._loops(phase, plan)
+        if keeps_one:
+            self._retire_all(phase.span)
+        else:
+            self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
+
+    def _loops(self, phase: Stream, plan: Layout) -> None:
+        for label, start, stop, masked in plan.segments:
+            flying, waited = list(self.groups), set(self.waited)
+            body = self._nested(lambda m=masked: self._iteration(phase, plan, Sym(plan.time), masked=m, only=None))
+            # a loop leaves in flight what it found in flight, so that any number of rounds is the same
+            assert [g.tokens for g in self.groups] == [g.tokens for g in flying] and waited == self.waited
+            self.out.append(For(plan.time, start, stop, body, label, phase.span))
+
+    def _count_readers(self, phase: Stream, only: int | None) -> None:
+        for step in (x for i in phase.body if not (isinstance(i, Batch) and i.wait == "next") for x in _steps(i)):
+            if only is None or step.distance == only:
+                for t in self.c.tiles_of(self.c.scheduled.op(step.op)):
+                    if self.c.streamed(t):
+                        self.readers[t] = self.readers.get(t, 0) + 1
+
+    def _iteration(self, phase: Stream, plan: Layout, time: Uniform, *, masked: bool, only: int | None) -> None:
+        """One time of the loop: all steps, or those with distance `only`."""
+        self._count_readers(phase, only)
+        axis = plan.stream.axis
+        block = self.c.scheduled.role(axis).block
+        at = op("sub", time, plan.shift)  # the iteration whose values are computed now
+        self.out.append(Let(f"{axis}0", op("mul", plan.block(at), block), phase.span))
+        steps = tuple(
+            item
+            if only is None
+            else Batch(tuple(x for x in item.steps if x.distance == only), item.wait, item.span)
+            if isinstance(item, Batch)
+            else item
+            for item in phase.body
+            if only is None or isinstance(item, Batch) or item.distance == only
+        )
+        self._body(steps, phase, time, masked)
+        if not _keeps_one(phase):
+            self._retire_all(phase.span)
+
+    def _body(self, items: tuple[Item, ...], phase: Phase, time: Uniform | None, masked: bool) -> None:
+        turns = set(self.c.scheduled.turns)
+        batches = [i for i in items if isinstance(i, Batch) and i.steps]
+        taking = [b for b in batches if any(x.op in turns for x in b.steps)]
+        active = {x.op for i in items for x in _steps(i)}
+        self.values.new_iteration(keep=time is not None)
+        for item in items:
+            if isinstance(item, Batch):
+                if item.steps:
+                    self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
+            else:
+                o = self.c.scheduled.op(item.op)
+                if isinstance(o, Rescale) and o.source not in active and isinstance(phase, Stream):
+                    continue  # nothing accumulated yet
+                self._step(item, o, masked)
+
+    # ---- steps ----
+
+    def _batch(self, batch: Batch, *, first: bool, last: bool) -> None:
+        s = self.c.scheduled
+        products = [s.op(x.op) for x in batch.steps]
+        for o in products:
+            assert isinstance(o, Product)
+            for tile in self.c.tiles_of(o):
+                self._wait_full(tile)
+        if first:
+            self.out.append(OrderWait(ORDER_ID, batch.span, products[0].statement))
+        self.out.append(MmaFence(batch.span, products[0].statement))
+        registers: set[str] = set()
+        tiles: list[str] = []
+        for o in products:
+            assert isinstance(o, Product)
+            mma, held = self._mma(o)
+            self.out.append(mma)
+            registers |= held
+            tiles += self.c.tiles_of(o)
+        tokens = tuple(o.name for o in products)
+        self.out.append(MmaCommit(tokens, batch.span, products[0].statement))
+        if last:
+            self.out.append(OrderPass(ORDER_ID, batch.span, products[-1].statement))
+        group = _Group(tokens, frozenset(registers), tuple(tiles), batch.wait == "next")
+        if batch.wait == "next":
+            # the readers of this iteration finish one iteration later; the slot is read no more here
+            for tile in dict.fromkeys(tiles):
+                if self.c.streamed(tile):
+                    self.waited.discard(tile)
+                    self.out.append(Advance(f"{tile}_read", self.c.tiles[tile].move.span, tile))
+            previous = list(self.groups)
+            self.groups.append(group)
+            if previous:
+                self._retire_up_to(len(previous) - 1, batch.span)
+            return
+        self.groups.append(group)
+        if batch.wait == "now":
+            self._retire_all(batch.span)
+
+    def _mma(self, o: Product) -> tuple[Mma, set[str]]:
+        a, b = o.a, o.b
+        rows = self.c.scheduled.workers.axis
+        if b in self.c.tiles and a in self.c.tiles:
+            in_a, in_b = (rows in self.c.tiles[x].move.axes for x in (a, b))
+            if in_b and not in_a:
+                a, b = b, a
+        if b not in self.c.tiles:
+            if a in self.c.tiles and rows not in self.c.tiles[a].move.axes:
+                a, b = b, a
+            else:
+                fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
+        over = [x for x in o.over if x in (self.c.tiles[b].row_axis, self.c.tiles[b].col_axis)]
+        if len(o.over) != 1 or len(over) != 1:
+            fail(Code.CONTRACTED_AXES, o.span, product=o.statement, axes=", ".join(o.over))
+        contracted = over[0]
+        gb = self.c.tiles[b]
+        check_product_tile(gb, contracted, o.span, o.statement)
+        n = gb.rows if gb.col_axis == contracted else gb.cols
+        if n > 256 or n % 8:
+            fail(Code.MMA_WIDTH, o.span, product=o.statement, got=str(n), wanted="a multiple of 8, at most 256")
+        accumulator = self.values.accumulator(o, n)
+        held = {self.values.register(accumulator)}
+        left: SlotOperand | FragmentOperand
+        if a in self.c.tiles:
+            ga = self.c.tiles[a]
+            check_product_tile(ga, contracted, o.span, o.statement)
+            apart = self.c.rings[a].parts > 1
+            left = self._slot_operand(a, operand(ga, contracted, by_rows=not apart))
+        else:
+            packed = self.values.operand(a)
+            left = FragmentOperand(packed)
+            held.add(self.values.register(packed))
+        right = self._slot_operand(b, operand(gb, contracted, by_rows=False))
+        zero = not carried(o, self.c.stream)
+        return Mma(o.name, accumulator, left, right, n, o.dtype, zero, o.span, o.statement), held
+
+    def _slot_operand(self, tile: str, how: Operand) -> SlotOperand:
+        slot = Slot(tile, f"{tile}_read")
+        return SlotOperand(slot, how.major, how.offsets, how.warpgroup, how.leading, how.stride, how.swizzle)
+
+    def _step(self, step: Step, o: FoldedOp, masked: bool) -> None:
+        """One operation that is no product."""
+        if isinstance(o, Output):
+            self._retire(self.values.registers_of(o.source), o.span)
+            self.stores.emit(o, self.values, self.out)
+            return
+        for tile in self.c.tiles_of(o):
+            self._wait_full(tile)
+        made = self.values.lower(o, masked)
+        self._retire(made.registers, o.span)
+        self.out += made.operations
+        for tile in made.read_tiles:
+            self._read_done(tile)
+        if made.partial:
+            self.partial[made.partial[0]] = made.partial[1]
+
+    def _combine_partials(self, span: Span) -> None:
+        for name, kind in self.partial.items():
+            self.out.append(QuadReduce(name, kind, span, self.c.scheduled.op(name).statement))
+        self.partial.clear()
+
+
+def _steps(item: Item) -> tuple[Step, ...]:
+    return item.steps if isinstance(item, Batch) else (item,)
+
+
+def _keeps_one(phase: Stream) -> bool:
+    """Whether a group stays in flight from one iteration to the next."""
+    return any(isinstance(i, Batch) and i.wait == "next" for i in phase.body)

@@ -1,0 +1,134 @@
+"""What the roles' passes share: geometry, rings, fragments and their registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+
+from tilegen.ir.folded import Elementwise, FoldedOp, Guarded, Product, Weight
+from tilegen.ir.plan import For, If, Let, LetFloat, Operation, Ring, Value, Work
+from tilegen.ir.scheduled import Scheduled, Stream
+from tilegen.ir.tile import Cast
+from tilegen.ir.uniform import Sym
+from tilegen.passes.schedule import source_names
+from tilegen.passes.synchronise.geometry import TileGeometry, value_shape
+
+
+@dataclass(frozen=True)
+class Context:
+    scheduled: Scheduled
+    tiles: dict[str, TileGeometry]
+    rings: dict[str, Ring]
+    storage: dict[str, str]  # value -> the value whose registers it takes over
+
+    @property
+    def stream(self) -> str | None:
+        return next((r.axis for r in self.scheduled.roles if r.role == "stream"), None)
+
+    def streamed(self, tile: str) -> bool:
+        return self.stream is not None and self.stream in self.tiles[tile].move.axes
+
+    def tiles_of(self, op: FoldedOp) -> tuple[str, ...]:
+        """Tiles that an operation reads from shared memory."""
+        return tuple(n for n in source_names(op) if n in self.tiles)
+
+
+def carried(op: FoldedOp, stream: str | None) -> bool:
+    """A fold whose state lives through the streamed loop."""
+    return stream is not None and stream in getattr(op, "over", ()) and not isinstance(op, Guarded)
+
+
+def storage(s: Scheduled) -> dict[str, str]:
+    """Which values take over the registers of a value that is read for the last time where they are computed.
+
+    Only element by element in one layout: a guarded, weighted or mapped accumulator is written over its source.
+    """
+    stream = next((r.axis for r in s.roles if r.role == "stream"), None)
+    out: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        return root(out[name]) if name in out else name
+
+    for phase in s.phases:
+        order = [step.op for step in phase.steps]
+        for n, name in enumerate(order):
+            op = s.op(name)
+            if name in out or not isinstance(op, Guarded | Weight | Elementwise) or _becomes_operand(op, s):
+                continue
+            shape = value_shape(op.axes, s, op.span, name)
+            if shape.layout != "acc":
+                continue
+            for source in source_names(op):
+                if not s.program.has(source):
+                    continue
+                before = s.op(source)
+                held = root(source)
+                other = value_shape(before.axes, s, before.span, source)
+                if (other.layout, other.width) != (shape.layout, shape.width):
+                    continue
+                if carried(before, stream) and isinstance(phase, Stream):
+                    continue
+                later = [s.op(o) for o in order[n + 1 :]]
+                family = {v for v in [*out, source] if root(v) == held}
+                if any(family & set(source_names(o)) for o in later):
+                    continue
+                if _read_in_other_phase(family, phase, s):
+                    continue
+                if any(step.distance for step in phase.steps if step.op in family | {name}):
+                    continue
+                out[name] = held
+                break
+    return out
+
+
+def _becomes_operand(op: FoldedOp, s: Scheduled) -> bool:
+    """A cast that a product reads as its first factor is packed into registers of its own."""
+    return (
+        isinstance(op, Elementwise)
+        and isinstance(op.value, Cast)
+        and any(isinstance(o, Product) and op.name in (o.a, o.b) for o in s.program.ops)
+    )
+
+
+def _read_in_other_phase(family: set[str], phase: object, s: Scheduled) -> bool:
+    """Whether a later phase reads a member without computing it again."""
+    seen = False
+    for p in s.phases:
+        if p is phase:
+            seen = True
+        elif seen:
+            made = {step.op for step in p.steps}
+            for step in p.steps:
+                if any(n in family and n not in made for n in source_names(s.op(step.op))):
+                    return True
+    return False
+
+
+# ---- unused names ----------------------------------------------------------------------------------
+
+
+def _symbols(node: object) -> Iterator[str]:
+    if isinstance(node, Sym | Value):
+        yield node.name
+    elif is_dataclass(node) and not isinstance(node, type):
+        for f in fields(node):
+            yield from _symbols(getattr(node, f.name))
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _symbols(item)
+
+
+def prune(body: tuple[Operation, ...], used_after: frozenset[str] = frozenset()) -> tuple[Operation, ...]:
+    """`body` without bindings that nothing after them uses."""
+    kept: list[Operation] = []
+    used = set(used_after)
+    for op in reversed(body):
+        if isinstance(op, Let | LetFloat) and op.name not in used:
+            continue
+        if isinstance(op, Work | For | If):
+            op = replace(op, body=prune(op.body))
+            if isinstance(op, For | If) and not op.body:
+                continue
+        used |= set(_symbols(op))
+        kept.append(op)
+    return tuple(reversed(kept))

@@ -1,0 +1,75 @@
+"""Element-wise expressions of the spec as the plan's element expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import Compute, Coordinate, ElementExpr, IntValue, Literal, Value
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import Apply, Cast, Expr, Number, Position, Read, Symbol
+from tilegen.ir.uniform import Sym, Uniform, op
+from tilegen.passes.expressions import LN2, LOG2E
+from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, Shape, position
+
+_SAME = frozenset(
+    "add sub mul div neg min max abs floor sqrt rsqrt tanh erf pow eq ne lt le gt ge and or not select ratio".split()
+)
+
+
+def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Read], ElementExpr]) -> ElementExpr:
+    """`expr` over a value of this shape; `element` says how a read is spelled."""
+
+    def walk(e: Expr) -> ElementExpr:
+        if isinstance(e, Number):
+            return Literal(e.value)
+        if isinstance(e, Symbol):
+            return IntValue(Sym(e.name)) if e.dtype is DType.I32 else Value(e.name)
+        if isinstance(e, Position):
+            return coordinate(e.axis, shape, scheduled)
+        if isinstance(e, Read):
+            return element(e)
+        if isinstance(e, Cast):
+            inner = walk(e.value)
+            return inner if e.dtype is DType.F32 else Compute("round", (inner,), e.dtype)
+        if isinstance(e, Apply):
+            return _operation(e, [walk(a) for a in e.args])
+        raise AssertionError(f"a fold is left in an element-wise value at {e.span}")
+
+    return walk(expr)
+
+
+def _operation(e: Apply, args: list[ElementExpr]) -> ElementExpr:
+    if e.op == "exp":
+        return Compute("ex2", (Compute("mul", (args[0], Literal(LOG2E))),))
+    if e.op == "exp2":
+        return Compute("ex2", (args[0],))
+    if e.op == "log":
+        return Compute("mul", (Compute("lg2", (args[0],)), Literal(LN2)))
+    if e.op == "log2":
+        return Compute("lg2", (args[0],))
+    if e.op == "sigmoid":
+        grown = Compute("ex2", (Compute("mul", (args[0], Literal(-LOG2E))),))
+        return Compute("rcp", (Compute("add", (grown, Literal(1.0))),))
+    if e.op == "add":  # one rounding less, and said so in the text instead of left to the compiler
+        for a, b in (args, args[::-1]):
+            if isinstance(a, Compute) and a.op == "mul":
+                return Compute("fma", (*a.args, b))
+    if e.op in _SAME:
+        return Compute(e.op, tuple(args))
+    fail(Code.FUNCTION_UNSUPPORTED, e.span, function=e.op)
+
+
+def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:
+    """The position along an axis, as a number, at each element of a value."""
+    if axis == shape.rows:
+        return Coordinate("row", row_origin(axis, scheduled))
+    if axis == shape.cols:
+        return Coordinate("col", position(axis, scheduled))
+    return IntValue(position(axis, scheduled))
+
+
+def row_origin(axis: str, scheduled: Scheduled) -> Uniform:
+    """Position of the first of this warpgroup's rows."""
+    return op("add", position(axis, scheduled), op("mul", "warpgroup", WARPGROUP_ROWS))

@@ -1,0 +1,240 @@
+"""Shapes that follow from the decisions: which way a value or tile runs, its bytes, its tensor map.
+
+A tile has at most two directions longer than 1: its columns (the tensor's innermost dimension, contiguous) and
+its rows. A value in registers has rows along the workers' axis and columns along one other axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan import Descriptor, MapDim
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import Affine, Axis, Move, Tensor
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
+from tilegen.syntax.span import Span
+
+WARPGROUP_ROWS = 64  # rows of a wgmma instruction
+MAX_BOX = 256  # elements in a box dimension (cuTensorMapEncodeTiled)
+MAX_RANK = 5
+SWIZZLE_BYTES = 128
+
+
+def extent_in_tile(axis: str, scheduled: Scheduled) -> int:
+    """Positions of an axis that one tile holds; 1 for a part of a split axis."""
+    for role in scheduled.roles:
+        if role.axis == axis:
+            return role.block
+    return 1
+
+
+def whole(axis: str, scheduled: Scheduled) -> bool:
+    return scheduled.has_role(axis, "hold")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Layout of a value in a warpgroup's registers: its row axis and column axis, where it has them."""
+
+    rows: str | None
+    cols: str | None
+    width: int  # positions along cols, 1 without
+
+    @property
+    def layout(self) -> str:
+        if self.rows and self.cols:
+            return "acc"
+        return "row" if self.rows else "col" if self.cols else "uniform"
+
+
+def value_shape(axes: tuple[str, ...], scheduled: Scheduled, span: Span, name: str) -> Shape:
+    """The shape of a value over `axes`. Raises TilegenError if it would need more than two directions."""
+    rows = scheduled.workers.axis if scheduled.workers.axis in axes else None
+    wide = [a for a in axes if a != rows and extent_in_tile(a, scheduled) > 1]
+    if len(wide) > 1:
+        fail(Code.TOO_MANY_DIRECTIONS, span, name=name, axes=", ".join([*([rows] if rows else []), *wide]))
+    return Shape(rows, wide[0] if wide else None, extent_in_tile(wide[0], scheduled) if wide else 1)
+
+
+@dataclass(frozen=True)
+class TileGeometry:
+    """A tile in shared memory (one part of it, if the consumers hold parts of their own)."""
+
+    move: Move
+    tensor: Tensor
+    row_dim: int | None  # tensor dimensions, 0 outermost
+    col_dim: int
+    row_axis: str | None
+    col_axis: str
+    rows: int
+    cols: int
+    chunk: int  # columns a chunk
+    line: int  # bytes of a chunk's row
+    swizzle: int
+    chunk_dimension: bool  # one box brings every chunk: the inner dimension is cut in two
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.cols * self.tensor.dtype.bytes
+
+    @property
+    def chunks(self) -> int:
+        return self.cols // self.chunk
+
+
+def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
+    """Geometry of a move's tile. Raises TilegenError for what a box cannot be."""
+    program = scheduled.program.tile
+    tensor = program.tensor(move.tensor)
+    extents = []
+    for entry in move.at:
+        if not isinstance(entry, Affine):
+            fail(Code.LOOKUP_UNSUPPORTED, entry.span, name=move.name)
+        sizes = [extent_in_tile(axis, scheduled) for axis, _ in entry.terms]
+        if any(s > 1 for s in sizes) and (len(sizes) > 1 or entry.terms[0][1] != 1):
+            fail(Code.INDEX_NOT_AFFINE_UNIT, entry.span, tile=move.name)
+        extents.append(max(sizes, default=1))
+    col_dim = len(extents) - 1
+    last = move.at[col_dim]
+    assert isinstance(last, Affine)
+    if not last.terms:
+        fail(Code.INNER_NOT_TILED, last.span, tile=move.name, tensor=tensor.name)
+    wide = [d for d, e in enumerate(extents[:-1]) if e > 1]
+    if len(wide) > 1:
+        axes = ", ".join(a for a in move.axes if extent_in_tile(a, scheduled) > 1)
+        fail(Code.TOO_MANY_DIRECTIONS, move.span, name=move.name, axes=axes)
+    row_dim = wide[0] if wide else None
+    rows = extents[row_dim] if row_dim is not None else 1
+    row_entry = move.at[row_dim] if row_dim is not None else None
+    row_axis = row_entry.terms[0][0] if isinstance(row_entry, Affine) else None
+    if row_axis == scheduled.workers.axis and scheduled.tile(move.name).apart:
+        rows = WARPGROUP_ROWS
+    cols, size = extents[col_dim], tensor.dtype.bytes
+    if rows > MAX_BOX:
+        fail(Code.BOX_TOO_LARGE, move.span, tile=move.name, axis=row_axis, got=str(rows), wanted=f"at most {MAX_BOX}")
+    width = cols * size
+    if width % SWIZZLE_BYTES == 0:
+        line = SWIZZLE_BYTES
+    elif width in (32, 64):
+        line = width
+    else:
+        axis = last.terms[0][0]
+        fail(
+            Code.INNER_EXTENT, move.span, tile=move.name, axis=axis,
+            got=f"{cols} x {size} bytes = {width} bytes", wanted="32, 64 or a multiple of 128 bytes",
+        )
+    chunk = line // size
+    inner = last.terms[0][0]
+    constant = tensor.dims[col_dim].constant
+    cut = cols > chunk and whole(inner, scheduled) and constant == cols and len(tensor.dims) < MAX_RANK
+    if len(tensor.dims) > MAX_RANK:
+        fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(len(tensor.dims)), wanted=f"at most {MAX_RANK}")
+    return TileGeometry(move, tensor, row_dim, col_dim, row_axis, inner, rows, cols, chunk, line, line, cut)
+
+
+def descriptor(name: str, g: TileGeometry, *, store: bool, span: Span) -> Descriptor:
+    """The tensor map of a tile: innermost dimension, rows, chunk number, then the others with boxes of 1."""
+    dims = [MapDim(g.col_dim, g.chunk, g.chunk if g.chunk_dimension else 0, "inner" if g.chunk_dimension else "")]
+    if g.row_dim is not None:
+        dims.append(MapDim(g.row_dim, g.rows))
+    if g.chunk_dimension:
+        dims.append(MapDim(g.col_dim, g.chunks, g.chunk, "outer"))
+    dims += [MapDim(d, 1) for d in reversed(range(len(g.tensor.dims))) if d not in (g.col_dim, g.row_dim)]
+    return Descriptor(name, g.tensor.name, tuple(dims), g.swizzle, "zero", store, span)
+
+
+@dataclass(frozen=True)
+class Box:
+    """One TMA instruction of a tile: its coordinates, where it lands in the slot, its bytes."""
+
+    coordinates: tuple[Uniform, ...]
+    offset: int
+    bytes: int
+
+
+def boxes(g: TileGeometry, where: tuple[Uniform, ...]) -> tuple[Box, ...]:
+    """The boxes that bring a tile whose corner in the tensor is `where` (one position a dimension)."""
+    rest = tuple(where[d] for d in reversed(range(len(where))) if d not in (g.col_dim, g.row_dim))
+    rows = (where[g.row_dim],) if g.row_dim is not None else ()
+    if g.chunk_dimension:
+        return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
+    size = g.rows * g.line
+    return tuple(
+        Box((op("add", where[g.col_dim], c * g.chunk), *rows, *rest), c * size, size) for c in range(g.chunks)
+    )
+
+
+# ---- positions of axes -----------------------------------------------------------------------------
+
+
+def position(axis: str, scheduled: Scheduled) -> Uniform:
+    """First position of an axis that the current tile holds, by the names the plan binds."""
+    role = next((r for r in scheduled.roles if r.axis == axis), None)
+    if role is None:
+        return Sym(axis)  # a part of a split axis, bound beside it
+    if role.role == "hold":
+        return Int(0)
+    return Sym(axis if role.block == 1 and role.role == "grid" else f"{axis}0")
+
+
+def affine_position(entry: Affine, scheduled: Scheduled) -> Uniform:
+    total = from_poly(entry.offset)
+    for axis, coefficient in entry.terms:
+        total = op("add", op("mul", position(axis, scheduled), coefficient), total)
+    return total
+
+
+def corner(move: Move, scheduled: Scheduled) -> tuple[Uniform, ...]:
+    """Position of the tile's first element in each tensor dimension."""
+    return tuple(affine_position(e, scheduled) for e in move.at if isinstance(e, Affine))
+
+
+def extent(axis: Axis) -> Uniform:
+    return from_poly(axis.extent)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How a product reads a tile: see plan.SlotOperand."""
+
+    major: str
+    offsets: tuple[int, ...]
+    warpgroup: int
+    leading: int
+    stride: int
+    swizzle: int
+
+
+K_STEP_BYTES = 32  # a wgmma k step: 16 elements of 16 bits
+ATOM_ROWS = 8  # rows of a swizzle atom
+
+
+def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:
+    """A tile as a wgmma operand contracted along `contracted` (canonical layouts: hardware.md 3.4).
+
+    by_rows: the operand's other direction is shared out to the warpgroups (64 positions each).
+    """
+    steps_per_line = g.line // K_STEP_BYTES
+    atom = ATOM_ROWS * g.line
+    if g.col_axis == contracted:  # contiguous along k: step inside the swizzle line, then to the next chunk
+        steps = g.cols * g.tensor.dtype.bytes // K_STEP_BYTES
+        offsets = tuple((n // steps_per_line) * g.rows * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps))
+        return Operand("k", offsets, WARPGROUP_ROWS * g.line if by_rows else 0, 16, atom, g.swizzle)
+    step_rows = K_STEP_BYTES // g.tensor.dtype.bytes
+    offsets = tuple(n * step_rows * g.line for n in range(g.rows // step_rows))
+    # contiguous along m or n: chunks of `chunk` positions lie rows * line apart
+    apart = g.rows * g.line
+    return Operand("mn", offsets, (WARPGROUP_ROWS // g.chunk) * apart if by_rows else 0, apart, atom, g.swizzle)
+
+
+def check_product_tile(g: TileGeometry, contracted: str, span: Span, product: str) -> None:
+    """Shapes that wgmma asks of an operand tile: whole k steps, whole swizzle atoms."""
+    if g.tensor.dtype not in (DType.BF16, DType.F16):
+        fail(Code.PRODUCT_TYPE, span, product=product, tile=g.move.name, dtype=str(g.tensor.dtype))
+    length = g.cols if g.col_axis == contracted else g.rows
+    if length % 16:
+        fail(Code.K_STEP, span, product=product, axis=contracted, got=str(length), wanted="a multiple of 16")
+    if g.rows % ATOM_ROWS:
+        fail(Code.ATOM_ROWS, span, tile=g.move.name, axis=g.row_axis, got=str(g.rows), wanted="a multiple of 8")

@@ -1,0 +1,216 @@
+"""Assemble the Hopper plan: shared memory, rings, parameters, and the two roles' sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Elementwise, Product
+from tilegen.ir.plan import (
+    Buffer,
+    Descriptor,
+    IntValue,
+    LetFloat,
+    LoadVector,
+    MapParam,
+    Param,
+    Plan,
+    PointerParam,
+    Ring,
+    RolePlan,
+    ScalarParam,
+    SizeParam,
+    StoreRows,
+    StoreVector,
+    StrideParam,
+    TensorShape,
+    Value,
+)
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import TileProgram
+from tilegen.ir.uniform import Sym, from_poly, symbols
+from tilegen.passes.schedule import source_names
+from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
+from tilegen.passes.synchronise.context import Context, storage
+from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
+from tilegen.passes.synchronise.producer import producer
+from tilegen.passes.synchronise.stores import Stores, staging_name
+from tilegen.passes.synchronise.values import Values
+from tilegen.passes.synchronise.work import grid
+
+ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
+REGISTER_FILE = 65536
+BARRIER_BYTES = 8
+
+
+def synchronise(s: Scheduled) -> Plan:
+    """The plan of a scheduled program. Raises TilegenError for what the target cannot do."""
+    _check_workers(s)
+    geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
+    rings, buffers, top = _rings(s, geometries)
+    context = Context(s, geometries, rings, storage(s))
+    values = Values(context)
+    turns = s.workers.count if s.turns else 0
+    stores = Stores(context, ORDER_ID + turns)
+    consumer_body, consumer_cursors, fragments = Consumer(context, values, stores).build()
+    producer_body, producer_cursors = producer(context)
+    buffers, top = _staging(s, stores, buffers, top)
+    rings, top = _barriers(rings, top)
+    threads = 128 * (1 + s.workers.count)
+    entry = min(255, REGISTER_FILE // threads // 8 * 8)
+    descriptors = tuple(descriptor(f"map_{t}", g, store=False, span=g.move.span) for t, g in geometries.items())
+    roles = (
+        RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
+        RolePlan(
+            "consumer", "consumer", 1, s.workers.count, s.workers.consumer_registers, False,
+            consumer_cursors, fragments, consumer_body,
+        ),
+    )
+    program = s.program.tile
+    all_descriptors = (*descriptors, *stores.descriptors)
+    return Plan(
+        name=program.name,
+        target="hopper",
+        source_name=program.source.name,
+        params=_params(program, all_descriptors, roles),
+        tensors=tuple(TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors),
+        descriptors=all_descriptors,
+        buffers=buffers,
+        rings=tuple(rings.values()),
+        roles=roles,
+        threads=threads,
+        shared_bytes=top,
+        registers_at_entry=entry,
+        grid=grid(s),
+        notes=_notes(geometries),
+    )
+
+
+def _check_workers(s: Scheduled) -> None:
+    role, workers = s.role(s.workers.axis), s.workers
+    wanted = WARPGROUP_ROWS * workers.count
+    if role.block != wanted:
+        fail(
+            Code.BLOCK_OF_WORKERS, role.span, axis=role.axis, consumers=workers.count,
+            got=str(role.block), wanted=f"{wanted} ({workers.count} x {WARPGROUP_ROWS} rows)",
+        )
+
+
+def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
+    """Tiles that a product reads, or that are read element by element with rows to share out; others are vectors."""
+    rows = s.workers.axis
+    found = []
+    for t in s.tiles:
+        axes = s.program.tile.move(t.tile).axes
+        for o in s.program.ops:
+            if t.tile in source_names(o) and (isinstance(o, Product) or (isinstance(o, Elementwise) and rows in axes)):
+                found.append(t.tile)
+    return tuple(dict.fromkeys(found))
+
+
+# ---- shared memory ---------------------------------------------------------------------------------
+
+
+def _up(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring], tuple[Buffer, ...], int]:
+    rings: dict[str, Ring] = {}
+    buffers: list[Buffer] = []
+    top = 0
+    for name, g in tiles.items():
+        how = s.tile(name)
+        parts = s.workers.count if how.apart and g.row_axis == s.workers.axis else 1
+        stage = _up(g.bytes, ALIGNMENT)
+        buffers.append(
+            Buffer(name, g.tensor.dtype, g.rows, g.cols, g.chunk, g.line, g.swizzle, top, stage, how.depth, parts, None, g.move.span)
+        )
+        top += stage * how.depth * parts
+        readers = [o for o in s.program.ops if name in source_names(o)]
+        by_warp = any(not isinstance(o, Product) for o in readers)  # generic reads: every warp must be done
+        arrivals = (1 if parts > 1 else s.workers.count) * (4 if by_warp else 1)
+        release = "warp" if by_warp else "warpgroup"
+        rings[name] = Ring(name, name, how.depth, parts, 0, 0, 1, arrivals, release, g.bytes, g.move.span)
+    return rings, tuple(buffers), top
+
+
+def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int) -> tuple[tuple[Buffer, ...], int]:
+    out = list(buffers)
+    for output, g in stores.staged.items():
+        host = s.store(output).host
+        stage = _up(g.bytes, ALIGNMENT)
+        if host is not None:
+            room = next(b for b in buffers if b.name == host)
+            offset, stage = room.offset, room.stage_bytes
+        else:
+            offset, top = top, top + stage * s.workers.count
+        out.append(
+            Buffer(
+                staging_name(output), g.tensor.dtype, g.rows, g.cols, g.chunk, g.line, g.swizzle,
+                offset, stage, 1, s.workers.count, host, s.store(output).span,
+            )
+        )
+    return tuple(out), top
+
+
+def _barriers(rings: dict[str, Ring], top: int) -> tuple[dict[str, Ring], int]:
+    out = {}
+    for name, r in rings.items():
+        count = r.depth * r.parts
+        out[name] = replace(r, full=top, empty=top + BARRIER_BYTES * count)
+        top += 2 * BARRIER_BYTES * count
+    return out, top
+
+
+# ---- parameters ------------------------------------------------------------------------------------
+
+
+def _walk(node: object) -> Iterator[object]:
+    yield node
+    if is_dataclass(node) and not isinstance(node, type):
+        for f in fields(node):
+            yield from _walk(getattr(node, f.name))
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _walk(item)
+
+
+def _params(
+    program: TileProgram, descriptors: tuple[Descriptor, ...], roles: tuple[RolePlan, ...]
+) -> tuple[Param, ...]:
+    """Only what the roles use, in declaration order."""
+    used: set[str] = set()
+    pointers: set[str] = set()
+    for node in _walk(roles):
+        if isinstance(node, Sym | Value):
+            used.add(node.name)
+        elif isinstance(node, IntValue):
+            used |= symbols(node.value)
+        elif isinstance(node, LoadVector | StoreRows | StoreVector):
+            pointers.add(node.tensor)
+        elif isinstance(node, LetFloat) and node.load is not None:
+            pointers.add(node.load[0])
+    params: list[Param] = [MapParam(d.name) for d in descriptors]
+    params += [SizeParam(z.name) for z in program.sizes if z.name in used]
+    for scalar in program.scalars:
+        if scalar.name in used:
+            params.append(ScalarParam(scalar.name) if scalar.dtype.is_float else SizeParam(scalar.name))
+    for t in program.tensors:
+        if t.name in pointers:
+            params.append(PointerParam(t.name))
+            params += [StrideParam(t.name, d) for d in range(len(t.dims))]
+    return tuple(params)
+
+
+def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
+    notes = []
+    for name, g in tiles.items():
+        if g.chunk_dimension:
+            notes.append(f"tile {name}: {g.cols} columns are brought by one box of {g.chunks} chunks of {g.chunk}")
+        elif g.chunks > 1:
+            notes.append(f"tile {name}: {g.cols} columns are split into {g.chunks} boxes of {g.chunk}")
+    return tuple(notes)
+
+

@@ -1,0 +1,80 @@
+"""How a streamed loop is laid out in time, the same for every role.
+
+Steps with distance k run for t = k … n-1+k. With a largest distance of 1 the first and last times are peeled:
+t = 0 holds the steps with distance 0, t = n those with distance 1. Consumers also cut t where their variant
+(masked or not) changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.ir.folded import Guarded, Product
+from tilegen.ir.plan import Let, Operation
+from tilegen.ir.scheduled import Batch, Scheduled, Stream
+from tilegen.ir.uniform import Int, Sym, Uniform, op
+from tilegen.passes.synchronise.work import ranges
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names bound for a loop, and its cuts. Times run from 0 to `count`."""
+
+    stream: Stream
+    lets: tuple[Operation, ...]  # for every role
+    own_lets: tuple[Operation, ...]  # for consumers: cuts of this warpgroup
+    count: Uniform
+    time: str
+    peeled: bool
+    guarded: bool
+    shift: int  # distance of the element-wise steps: their iteration is time - shift
+    segments: tuple[tuple[str, Uniform, Uniform, bool], ...]  # (label, start, stop, masked)
+
+    def block(self, time: Uniform) -> Uniform:
+        """Block number visited at a time."""
+        axis = self.stream.axis
+        if self.stream.direction == "down":
+            return op("sub", op("sub", f"{axis}_last", 1), time)
+        return op("add", f"{axis}_first", time)
+
+
+def layout(stream: Stream, s: Scheduled) -> Layout:
+    axis, span = stream.axis, stream.span
+    found, constraints = ranges(stream, s)
+    guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
+    keeps_one = any(isinstance(i, Batch) and i.wait == "next" for i in stream.body)
+    peeled = stream.reach > 0 or keeps_one
+    first, last = f"{axis}_first", f"{axis}_last"
+    count = f"{axis}_steps"
+    lets = (
+        Let(first, found.first, span),
+        Let(last, found.last, span),
+        Let(count, op("sub", last, first), span),
+    )
+    begin: Uniform = Int(1 if peeled else 0)
+    shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
+    if not guarded:
+        whole = (("", begin, Sym(count), False),)
+        return Layout(stream, lets, (), Sym(count), f"{axis}_step", peeled, False, shift, whole)
+    # cuts between the straddling blocks of the low end, the inside, and those of the high end
+    low_cut = op("sub", found.inside_first, first)
+    high_cut = op("sub", last, found.inside_last)
+    inside = op("sub", found.inside_last, found.inside_first)
+    enter, leave = f"{axis}_inside", f"{axis}_outside"
+    head = op("add", high_cut if stream.direction == "down" else low_cut, shift)
+    own = (Let(enter, head, span), Let(leave, op("add", enter, inside), span))
+    low_side = any(c.alpha >= 0 for c in constraints)
+    # the extent alone is straddled by the last block at most
+    high_short = all(c.alpha > 0 for c in constraints)
+    down = stream.direction == "down"
+    head_exists, tail_exists = (True, low_side) if down else (low_side, True)
+    head_short = down and high_short and not low_side
+    segments = []
+    if head_exists and not (peeled and head_short and not shift):
+        segments.append(("straddling blocks, first end", begin, Sym(enter), True))
+    start: Uniform = op("max", enter, begin) if head_exists else begin
+    stop: Uniform = op("min", leave, count) if tail_exists else Sym(count)
+    segments.append(("blocks inside the domain", start, stop, False))
+    if tail_exists:
+        segments.append(("straddling blocks, last end", op("max", leave, begin), Sym(count), True))
+    return Layout(stream, lets, own, Sym(count), f"{axis}_step", peeled, True, shift, tuple(segments))

@@ -1,0 +1,132 @@
+"""How outputs leave: rows from registers, or a TMA store through shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Output
+from tilegen.ir.plan import (
+    Descriptor,
+    FenceAsync,
+    GroupSync,
+    Mask,
+    Operation,
+    StoreCommit,
+    StoreRows,
+    StoreVector,
+    StoreWait,
+    TmaStore,
+    WriteShared,
+)
+from tilegen.ir.poly import Poly
+from tilegen.ir.scheduled import TileBuffer
+from tilegen.ir.tile import Affine, Move
+from tilegen.ir.uniform import Uniform, from_poly, op
+from tilegen.passes.synchronise.context import Context
+from tilegen.passes.synchronise.geometry import (
+    WARPGROUP_ROWS,
+    TileGeometry,
+    boxes,
+    descriptor,
+    position,
+    tile_geometry,
+)
+from tilegen.passes.synchronise.values import Values
+from tilegen.passes.synchronise.work import mask_alternatives
+
+VECTOR_BYTES = 16
+
+
+@dataclass
+class Stores:
+    """Stores of the consumer role; collects the staging tiles and descriptors that TMA stores need."""
+
+    c: Context
+    group_id: int
+    staged: dict[str, TileGeometry] = field(default_factory=dict)  # output -> its tile in shared memory
+    descriptors: list[Descriptor] = field(default_factory=list)
+
+    def keeps(self, tile: str) -> bool:
+        """Whether a tile's bytes serve a store after its last reader."""
+        return any(s.host == tile and s.via == "tma" for s in self.c.scheduled.stores)
+
+    def finish(self) -> list[Operation]:
+        """Before a warpgroup ends its stores have left shared memory."""
+        if not self.staged:
+            return []
+        return [StoreWait(0, False, self.c.scheduled.span)]
+
+    def emit(self, o: Output, values: Values, out: list[Operation]) -> None:
+        s = self.c.scheduled
+        tensor = s.program.tile.tensor(o.tensor)
+        rows_axis = s.workers.axis
+        shape = values.shape(s.op(o.source))
+        if rows_axis not in o.axes or shape.rows is None:
+            fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=rows_axis)
+        where = [position(a, s) for a in o.axes]
+        row_dim = o.axes.index(rows_axis)
+        where[row_dim] = op("add", where[row_dim], op("mul", "warpgroup", WARPGROUP_ROWS))
+        limit = from_poly(tensor.dims[row_dim])
+        span, name = o.span, o.statement
+        if tensor.otherwise is not None and shape.layout == "acc":
+            cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= set(o.axes))
+            if cutting:
+                out.append(Mask(o.source, mask_alternatives(cutting, (), shape, s), tensor.otherwise, span, name))
+        if shape.layout == "row":
+            out.append(StoreVector(o.source, o.tensor, tuple(where), row_dim, limit, span, name))
+            return
+        col_dim = o.axes.index(shape.cols) if shape.cols in o.axes else -1
+        if col_dim != len(o.axes) - 1:
+            fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
+        if s.store(o.tensor).via == "tma":
+            self._through_shared(o, values, tuple(where), row_dim, out)
+            return
+        vector = VECTOR_BYTES // tensor.dtype.bytes
+        constant = tensor.dims[col_dim].constant
+        whole = constant is not None and constant % vector == 0
+        out.append(
+            StoreRows(
+                o.source, o.tensor, tuple(where), row_dim, col_dim, limit, from_poly(tensor.dims[col_dim]), vector, whole, span, name
+            )
+        )
+
+    def _through_shared(
+        self, o: Output, values: Values, where: tuple[Uniform, ...], row_dim: int, out: list[Operation]
+    ) -> None:
+        s = self.c.scheduled
+        span, name = o.span, o.statement
+        tensor = s.program.tile.tensor(o.tensor)
+        index = tuple(Affine(((a, 1),), Poly(), span) for a in o.axes)
+        move = Move(o.tensor, o.axes, o.tensor, index, o.axes, tensor.dtype, span)
+        g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS)
+        host = s.store(o.tensor).host
+        if host is not None:
+            room = self.c.tiles[host]
+            if self.c.rings[host].parts < s.workers.count or room.bytes < g.bytes or self.c.streamed(host):
+                fail(Code.ALIAS_ROOM, s.store(o.tensor).span, buffer=o.tensor, host=host)
+        if o.tensor not in self.staged:
+            self.staged[o.tensor] = g
+            self.descriptors.append(descriptor(f"map_{o.tensor}", g, store=True, span=span))
+        buffer = staging_name(o.tensor)
+        if host is None:
+            out.append(StoreWait(0, True, span, name))
+        out.append(GroupSync(self.group_id, span, name))
+        out.append(WriteShared(buffer, o.source, span, name))
+        out.append(FenceAsync(span, name))
+        out.append(GroupSync(self.group_id, span, name))
+        out += [TmaStore(f"map_{o.tensor}", b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)]
+        out.append(StoreCommit(span, name))
+        if host is not None:
+            out.append(StoreWait(0, True, span, name))
+
+
+def staging_name(output: str) -> str:
+    return f"{output}_staging"
+
+
+def tile_geometry_of(move: Move, c: Context) -> TileGeometry:
+    """Geometry of an output's tile, as if it were a move whose rows the consumers hold apart."""
+    s = c.scheduled
+    with_tile = replace(s, tiles=(*s.tiles, TileBuffer(move.name, 1, True, move.span)))
+    return tile_geometry(move, with_tile)

@@ -1,0 +1,333 @@
+"""Values in registers: their fragments, and each operation that is no product as plan operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
+from tilegen.ir.folded import (
+    Elementwise,
+    Exponent,
+    FoldedOp,
+    Guarded,
+    Product,
+    Reduce,
+    Rescale,
+    Weight,
+)
+from tilegen.ir.plan import (
+    Compute,
+    Element,
+    ElementExpr,
+    Fragment,
+    LetFloat,
+    Literal,
+    LoadVector,
+    Map,
+    Mask,
+    Operation,
+    ReadShared,
+    Relayout,
+    RowFold,
+    Slot,
+    Value,
+)
+from tilegen.ir.scheduled import Phase
+from tilegen.ir.tile import Affine, Cast, Expr, Read
+from tilegen.ir.uniform import Uniform, from_poly, op
+from tilegen.passes.expressions import index_axes, reads
+from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
+from tilegen.passes.synchronise.elements import lower
+from tilegen.passes.synchronise.geometry import (
+    WARPGROUP_ROWS,
+    Shape,
+    affine_position,
+    extent_in_tile,
+    value_shape,
+)
+from tilegen.passes.synchronise.work import mask_alternatives
+from tilegen.syntax.span import Span
+
+_COMBINE = {"sum": "add", "max": "max", "min": "min"}
+_UNIFORM = Shape(None, None, 1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Operations for a step, the registers they touch, and what they finish."""
+
+    operations: tuple[Operation, ...]
+    registers: frozenset[str]
+    read_tiles: tuple[str, ...] = ()
+    partial: tuple[str, str] | None = None  # (row fold kept per thread, its kind)
+
+
+@dataclass
+class Values:
+    c: Context
+    known: dict[str, Fragment] = field(default_factory=dict)
+    loads: dict[object, str] = field(default_factory=dict)  # tensor reads in registers for the whole work item
+    streamed_loads: dict[object, str] = field(default_factory=dict)
+    tile_reads: dict[str, str] = field(default_factory=dict)  # tile -> fragment, this iteration
+    factors: dict[str, Operation] = field(default_factory=dict)
+
+    # ---- fragments ----
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        return tuple(self.known.values())
+
+    def _fragment(self, name: str, layout: str, cols: int, span: Span, dtype: DType = DType.F32, over: str | None = None) -> str:
+        """Declare a fragment once; `over`: the value whose registers it takes."""
+        if name not in self.known:
+            storage = self.known[over].storage if over is not None else name
+            self.known[name] = Fragment(name, layout, WARPGROUP_ROWS, cols, dtype, storage, span)
+        return name
+
+    def register(self, fragment: str) -> str:
+        return self.known[fragment].storage
+
+    def registers_of(self, value: str) -> frozenset[str]:
+        return frozenset((self.register(value),)) if value in self.known else frozenset()
+
+    def shape(self, o: FoldedOp) -> Shape:
+        return value_shape(o.axes, self.c.scheduled, o.span, o.statement)
+
+    def _declare(self, o: FoldedOp) -> str:
+        shape = self.shape(o)
+        return self._fragment(o.name, shape.layout, shape.width, o.span, over=self.c.storage.get(o.name))
+
+    def state(self, o: FoldedOp) -> str:
+        """The fragment of a fold's state."""
+        shape = self.shape(o)
+        wanted = "acc" if isinstance(o, Product) else "row"
+        if shape.layout != wanted:
+            axes = ", ".join(o.axes) or "none"
+            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.axis)
+        return self._declare(o)
+
+    def accumulator(self, o: Product, n: int) -> str:
+        name = self.state(o)
+        assert self.known[name].cols == n, (name, self.known[name].cols, n)
+        return name
+
+    def operand(self, value: str) -> str:
+        """A value as the first factor of a product, packed in registers."""
+        assert self.known[value].layout == "a", value
+        return value
+
+    # ---- floats that are uniform ----
+
+    def constants(self) -> list[Operation]:
+        return list(self.factors.values())
+
+    def _factor(self, o: Exponent | Weight) -> ElementExpr | None:
+        if o.factor is None:
+            return None
+        value = lower(o.factor, _UNIFORM, self.c.scheduled, lambda r: Value(r.name))
+        if isinstance(value, Literal):
+            return value
+        exponent = o.name if isinstance(o, Exponent) else o.exponent
+        name = f"{exponent}_factor"
+        self.factors.setdefault(name, LetFloat(name, value, None, o.span, o.statement))
+        return Value(name)
+
+    # ---- tensors read without a tile ----
+
+    def hoist_loads(self, phase: Phase, out: list[Operation]) -> None:
+        """Load what a phase's expressions read of tensors and what does not change in its loop."""
+        for step in phase.steps:
+            o = self.c.scheduled.op(step.op)
+            if isinstance(o, Elementwise):
+                shape = self.shape(o)
+                for r in reads(o.value):
+                    if not self._moves_with_stream(r):
+                        self._load(r, shape, out)
+
+    def new_iteration(self, *, keep: bool) -> None:
+        self.streamed_loads.clear()
+        self.tile_reads.clear()
+
+    def _moves_with_stream(self, r: Read) -> bool:
+        at = self._tensor_index(r)
+        return at is not None and any(self.c.stream == axis for entry in at[1] for axis, _ in entry.terms)
+
+    def _tensor_index(self, r: Read) -> tuple[str, tuple[Affine, ...]] | None:
+        """(tensor, index) if a read goes to device memory: an input, or a tile that no ring holds."""
+        program = self.c.scheduled.program.tile
+        if self.c.scheduled.program.has(r.name) or r.name in self.c.tiles:
+            return None
+        move = next((m for m in program.moves if m.name == r.name), None)
+        tensor, index = (move.tensor, move.at) if move else (r.name, r.index)
+        affine = tuple(e for e in index if isinstance(e, Affine))
+        if len(affine) != len(index):
+            fail(Code.LOOKUP_UNSUPPORTED, r.span, name=r.name)
+        return tensor, affine
+
+    def _load(self, r: Read, shape: Shape, out: list[Operation]) -> ElementExpr | None:
+        """The element expression of a read of device memory, loading it first if need be; None for other reads."""
+        found = self._tensor_index(r)
+        if found is None:
+            return None
+        tensor, index = found
+        s = self.c.scheduled
+        wide = [d for d, e in enumerate(index) if any(extent_in_tile(a, s) > 1 for a, _ in e.terms)]
+        known = (tensor, tuple((e.terms, e.offset) for e in index))
+        cache = self.streamed_loads if self._moves_with_stream(r) else self.loads
+        if len(wide) > 1:
+            fail(Code.READ_NEEDS_TILE, r.span, tensor=tensor, axes=", ".join(index_axes(r)))
+        where = [affine_position(e, s) for e in index]
+        if not wide:
+            if known not in cache:
+                cache[known] = f"{tensor}_value{len(self.loads) or ''}"
+                out.append(LetFloat(cache[known], None, (tensor, tuple(where)), r.span, tensor))
+            return Value(cache[known])
+        dim = wide[0]
+        axis = index[dim].terms[0][0]
+        if len(index[dim].terms) > 1 or index[dim].terms[0][1] != 1:
+            fail(Code.INDEX_NOT_AFFINE_UNIT, r.span, tile=tensor)
+        along = "row" if axis == s.workers.axis else "col"
+        if known not in cache:
+            count = len([f for f in self.known if f.startswith(f"{tensor}_{along}")])
+            name = self._fragment(
+                f"{tensor}_{along}{count or ''}", along, extent_in_tile(axis, s) if along == "col" else 1, r.span
+            )
+            if along == "row":
+                where[dim] = op("add", where[dim], op("mul", "warpgroup", WARPGROUP_ROWS))
+            limit: Uniform = from_poly(s.program.tile.tensor(tensor).dims[dim])
+            cache[known] = name
+            out.append(LoadVector(name, tensor, tuple(where), dim, limit, r.span, tensor))
+        return Element(cache[known])
+
+    # ---- operations ----
+
+    def lower(self, o: FoldedOp, masked: bool) -> Made:
+        if isinstance(o, Guarded):
+            return self._guarded(o, masked)
+        if isinstance(o, Exponent):
+            return self._exponent(o)
+        if isinstance(o, Weight):
+            return self._weight(o)
+        if isinstance(o, Reduce):
+            return self._reduce(o)
+        if isinstance(o, Rescale):
+            acc = self.known[o.source].name
+            scaled = Compute("mul", (Element(acc), Element(f"{o.exponent}_scale")))
+            return self._made([Map(acc, scaled, o.span, o.statement)], acc)
+        assert isinstance(o, Elementwise), o
+        return self._elementwise(o)
+
+    def _made(self, operations: list[Operation], *fragments: str, **more: object) -> Made:
+        return Made(tuple(operations), frozenset(self.register(f) for f in fragments), **more)  # type: ignore[arg-type]
+
+    def _guarded(self, o: Guarded, masked: bool) -> Made:
+        shape = self.shape(o)
+        if shape.layout != "acc":
+            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
+        name = self._declare(o)
+        operations: list[Operation] = []
+        if self.register(name) != self.register(o.source):
+            operations.append(Map(name, Element(o.source), o.span, o.statement))
+        if masked:
+            alternatives = mask_alternatives(o.clauses, o.over, shape, self.c.scheduled)
+            operations.append(Mask(name, alternatives, o.identity, o.span, o.statement))
+        return self._made(operations, name, o.source)
+
+    def _exponent(self, o: Exponent) -> Made:
+        running = self.state(o)
+        rows = [self._fragment(f"{o.name}_{part}", "row", 1, o.span) for part in ("new", "shift", "scale")]
+        new, shift, scale = rows
+        factor = self._factor(o)
+        top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
+        none_yet = Compute("eq", (Element(new), Literal(float("-inf"))))
+        span, name = o.span, o.statement
+        operations: list[Operation] = [
+            RowFold(new, o.source, "max", "quad", span, name),
+            Map(new, Compute("max", (top, Element(running))), span, name),
+            # a row that has seen no live point yet keeps -inf as its exponent, and shifts by 0
+            Map(shift, Compute("select", (none_yet, Literal(0.0), Element(new))), span, name),
+            Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
+            Map(running, Element(new), span, name),
+        ]
+        return self._made(operations, running, *rows, o.source)
+
+    def _weight(self, o: Weight) -> Made:
+        name = self._declare(o)
+        factor = self._factor(o)
+        shift = Element(f"{o.exponent}_shift")
+        if factor is None:
+            argument = Compute("sub", (Element(o.source), shift))
+        else:
+            argument = Compute("fma", (Element(o.source), factor, Compute("neg", (shift,))))
+        return self._made([Map(name, Compute("ex2", (argument,)), o.span, o.statement)], name, o.source)
+
+    def _reduce(self, o: Reduce) -> Made:
+        source = self.known[o.source]
+        if source.layout != "acc":
+            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
+        state = self.state(o)
+        if not carried(o, self.c.stream):
+            return self._made([RowFold(state, o.source, o.kind, "quad", o.span, o.statement)], state, o.source)
+        part = self._fragment(f"{o.name}_part", "row", 1, o.span)
+        if o.exponent is not None:
+            combined = Compute("fma", (Element(state), Element(f"{o.exponent}_scale"), Element(part)))
+        else:
+            combined = Compute(_COMBINE[o.kind], (Element(state), Element(part)))
+        operations: list[Operation] = [
+            RowFold(part, o.source, o.kind, "thread", o.span, o.statement),
+            Map(state, combined, o.span, o.statement),
+        ]
+        return self._made(operations, state, part, o.source, partial=(o.name, o.kind))
+
+    def _elementwise(self, o: Elementwise) -> Made:
+        shape = self.shape(o)
+        before: list[Operation] = []
+        tiles: list[str] = []
+        touched: list[str] = []
+
+        def element(r: Read) -> ElementExpr:
+            loaded = self._load(r, shape, before)
+            if loaded is not None:
+                if isinstance(loaded, Element):
+                    touched.append(loaded.fragment)
+                return loaded
+            name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else r.name
+            if name not in self.known:
+                return Value(name)  # a uniform value
+            touched.append(name)
+            return Element(name)
+
+        if shape.layout == "uniform":
+            value = lower(o.value, shape, self.c.scheduled, element)
+            return Made((*before, LetFloat(o.name, value, None, o.span, o.statement)), frozenset())
+        if _becomes_operand(o, self.c.scheduled):
+            assert isinstance(o.value, Cast)
+            source = self._as_fragment(o, o.value.value, shape, element, before)
+            out = self._fragment(o.name, "a", shape.width, o.span, dtype=o.dtype)
+            before.append(Relayout(out, source, o.span, o.statement))
+            return self._made(before, out, source, *touched, read_tiles=tuple(tiles))
+        value = lower(o.value, shape, self.c.scheduled, element)
+        out = self._declare(o)
+        before.append(Map(out, value, o.span, o.statement))
+        return self._made(before, out, *touched, read_tiles=tuple(tiles))
+
+    def _as_fragment(self, o: Elementwise, inner: Expr, shape: Shape, element: object, before: list[Operation]) -> str:
+        assert callable(element)
+        value = lower(inner, shape, self.c.scheduled, element)
+        if isinstance(value, Element):
+            return value.fragment
+        name = self._fragment(f"{o.name}_f32", shape.layout, shape.width, o.span)
+        before.append(Map(name, value, o.span, o.statement))
+        return name
+
+    def _read_tile(self, r: Read, out: list[Operation], tiles: list[str]) -> str:
+        """This warpgroup's rows of a tile, read once an iteration."""
+        tile = r.name
+        g = self.c.tiles[tile]
+        apart = self.c.rings[tile].parts > 1
+        name = self._fragment(f"{tile}_regs", "acc", g.cols, r.span)
+        if tile not in self.tile_reads:
+            self.tile_reads[tile] = name
+            out.append(ReadShared(name, Slot(tile, f"{tile}_read"), 0 if apart else WARPGROUP_ROWS, r.span, tile))
+        tiles.append(tile)
+        return name

@@ -1,0 +1,232 @@
+"""Work items: how an item's number becomes positions, and which blocks of a streamed axis it visits."""
+
+from __future__ import annotations
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.plan import Bound, Let, Operation
+from tilegen.ir.scheduled import Scheduled, Stream
+from tilegen.ir.tile import Affine, Clause, Guard, TileProgram
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
+from tilegen.passes.ranges import Constraint, Ranges, block_ranges
+from tilegen.passes.synchronise.geometry import (
+    WARPGROUP_ROWS,
+    Shape,
+    extent,
+    position,
+)
+
+_COMPARE = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "==": "eq", "!=": "ne"}
+
+
+def axis_blocks(axis: str, s: Scheduled) -> Uniform:
+    return op("ceildiv", extent(s.program.tile.axis(axis)), s.role(axis).block)
+
+
+def total_items(s: Scheduled) -> Uniform:
+    total: Uniform = Int(1)
+    for axis in s.order.axes:
+        total = op("mul", total, axis_blocks(axis, s))
+    return total
+
+
+def grid(s: Scheduled) -> Uniform:
+    total = total_items(s)
+    return op("min", total, "sm_count") if s.order.persistent else total
+
+
+def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
+    """Let every grid axis's position from an item's number, and the parts of split axes from theirs."""
+    lets: list[Operation] = []
+    span = s.order.span
+
+    def bind(name: str, value: Uniform) -> Uniform:
+        lets.append(Let(name, value, span))
+        return Sym(name)
+
+    order = list(s.order.axes)
+    rest: Uniform = Sym(item)
+    if s.order.group is not None:
+        rest = _grouped(s, order, rest, bind)
+    for n, axis in enumerate(order):
+        role, count = s.role(axis), axis_blocks(axis, s)
+        last = n == len(order) - 1
+        index = rest if last else op("mod", rest, count)
+        if axis in s.order.descending:
+            index = op("sub", op("sub", count, 1), index)
+        bind(axis if role.block == 1 else f"{axis}0", op("mul", index, role.block))
+        if not last:
+            rest = bind(f"{item}_{n}", op("floordiv", rest, count))
+    for a in s.program.tile.axes:
+        if a.split and any(r.axis == a.name and r.role == "grid" for r in s.roles):
+            inner = extent(s.program.tile.axis(a.split.inner))
+            bind(a.split.outer, op("floordiv", position(a.name, s), inner))
+            bind(a.split.inner, op("mod", position(a.name, s), inner))
+    return tuple(lets)
+
+
+def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: object) -> Uniform:
+    """Items of the grouped axes are cut into groups; a group's items all come before the next group's.
+
+    A group axis of block 1 takes the other axes of block 1 along (heads and batches), else it stands alone.
+    Inside a group: the grouped axes innermost, the others in their order. Consumes the axes it decodes.
+    """
+    assert s.order.group is not None and callable(bind)
+    axis, size, count = s.order.group
+    unit = s.role(axis).block == 1
+    together = [a for a in order if (s.role(a).block == 1 if unit else a == axis)]
+    others = [a for a in order if a not in together]
+    units: Uniform = Int(1)
+    for a in together:
+        units = op("mul", units, axis_blocks(a, s))
+    other_items: Uniform = Int(1)
+    for a in others:
+        other_items = op("mul", other_items, axis_blocks(a, s))
+    wanted = Int(count) if count is not None else op("max", 1, op("floordiv", size or 0, streamed_bytes(s, axis)))
+    most = bind("group_size", op("min", wanted, units))
+    number = bind("group", op("floordiv", item, op("mul", most, other_items)))
+    inside = bind("group_item", op("sub", item, op("mul", number, op("mul", most, other_items))))
+    first = op("mul", number, most)
+    mine = bind("group_units", op("min", most, op("sub", units, first)))
+    unit_index = bind("group_unit", op("add", first, op("mod", inside, mine)))
+    rest = bind("group_rest", op("floordiv", inside, mine))
+    for n, a in enumerate(others):
+        role, blocks = s.role(a), axis_blocks(a, s)
+        index = rest if n == len(others) - 1 else op("mod", rest, blocks)
+        if a in s.order.descending:
+            index = op("sub", op("sub", blocks, 1), index)
+        bind(a if role.block == 1 else f"{a}0", op("mul", index, role.block))
+        if n < len(others) - 1:
+            rest = bind(f"group_rest_{n}", op("floordiv", rest, blocks))
+    order[:] = together
+    return unit_index
+
+
+def streamed_bytes(s: Scheduled, axis: str) -> Uniform:
+    """Bytes of the streamed tiles that one position of a grid axis reads (an axis shared by a split counts its share)."""
+    program = s.program.tile
+    split = program.axis(axis).split
+    total: Uniform = Int(0)
+    for buffer in s.tiles:
+        move = program.move(buffer.tile)
+        streamed = [a for a in move.axes if s.has_role(a, "stream")]
+        if not streamed:
+            continue
+        size: Uniform = Int(program.tensor(move.tensor).dtype.bytes)
+        for a in move.axes:
+            if s.has_role(a, "stream") or s.has_role(a, "hold"):
+                size = op("mul", size, extent(program.axis(a)))
+        if split and axis not in move.axes and split.outer in move.axes:
+            size = op("floordiv", size, extent(program.axis(split.inner)))
+        total = op("add", total, size)
+    return op("max", total, 1)
+
+
+# ---- domains ---------------------------------------------------------------------------------------
+
+
+def guard_value(guard: Guard) -> Uniform:
+    return op(_COMPARE[guard.op], from_poly(guard.left), from_poly(guard.right))
+
+
+def _constraint(entry: Affine, clause: Clause, axis: str, rows: str, s: Scheduled) -> Constraint:
+    alpha, beta, slopes = 0, from_poly(entry.offset), []
+    for name, coefficient in entry.terms:
+        if name == axis:
+            alpha = coefficient
+        elif name == rows:
+            slopes.append((name, coefficient))
+        else:
+            beta = op("add", beta, op("mul", position(name, s), coefficient))
+    return Constraint(alpha, tuple(slopes), beta, guard_value(clause.guard) if clause.guard else None)
+
+
+def stream_clauses(program: TileProgram, axis: str, reach: set[str]) -> tuple[Clause, ...]:
+    return tuple(c for c in program.domain if axis in c.axes and set(c.axes) <= reach)
+
+
+def affine_parts(clause: Clause) -> tuple[Affine, ...] | None:
+    """The inequalities of a clause that is one conjunction of them, else None (it masks only)."""
+    if len(clause.alternatives) != 1:
+        return None
+    parts = clause.alternatives[0]
+    affine = tuple(p for p in parts if isinstance(p, Affine))
+    return affine if len(affine) == len(parts) else None
+
+
+def ranges(stream: Stream, s: Scheduled) -> tuple[Ranges, tuple[Constraint, ...]]:
+    """Block ranges of a streamed loop: visited by the whole CTA's rows, inside for this warpgroup's own rows.
+
+    The symbol `warpgroup` occurs in the inside range only.
+    """
+    program = s.program.tile
+    axis, rows = stream.axis, s.workers.axis
+    reach = {a for step in stream.steps for a in s.op(step.op).axes} | {axis}
+    for a in program.axes:
+        if a.split and a.name in reach:
+            reach |= {a.split.outer, a.split.inner}
+    constraints: list[Constraint] = []
+    masked = False
+    for clause in stream_clauses(program, axis, reach):
+        parts = affine_parts(clause)
+        if parts is None:
+            masked = True  # sound: every block is visited and every one masked
+            continue
+        constraints += [_constraint(p, clause, axis, rows, s) for p in parts]
+    length = extent(program.axis(rows))
+    first = position(rows, s)
+    block_rows = s.role(rows).block
+    last = op("min", op("add", first, block_rows - 1), op("sub", length, 1))
+    own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
+    own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
+    found = block_ranges(
+        extent(program.axis(axis)), s.role(axis).block, constraints, {rows: (first, last)}, {rows: (own_first, own_last)}, masked
+    )
+    return found, tuple(constraints)
+
+
+# ---- masks -----------------------------------------------------------------------------------------
+
+
+def mask_alternatives(
+    clauses: tuple[Clause, ...], bounded: tuple[str, ...], shape: Shape, s: Scheduled
+) -> tuple[tuple[Bound, ...], ...]:
+    """Where an element of a value of this shape is live: a disjunction of conjunctions of bounds.
+
+    `bounded`: axes whose extent can end inside a tile.
+    """
+    program = s.program.tile
+    terms: list[tuple[tuple[Bound, ...], ...]] = []
+    for axis in bounded:
+        if s.has_role(axis, "hold"):
+            continue
+        terms.append(((_bound(((axis, -1),), op("sub", extent(program.axis(axis)), 1), shape, s),),))
+    for clause in clauses:
+        options: list[tuple[Bound, ...]] = []
+        for parts in clause.alternatives:
+            bounds = []
+            for p in parts:
+                if not isinstance(p, Affine):
+                    fail(Code.PREDICATE_UNSUPPORTED, clause.span)
+                bounds.append(_bound(p.terms, from_poly(p.offset), shape, s))
+            options.append(tuple(bounds))
+        if clause.guard is not None:  # off: always live
+            options.append((Bound(0, 0, op("select", guard_value(clause.guard), -1, 0)),))
+        terms.append(tuple(options))
+    alternatives: list[tuple[Bound, ...]] = [()]
+    for options_of in terms:
+        alternatives = [a + o for a in alternatives for o in options_of]
+    return tuple(alternatives)
+
+
+def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s: Scheduled) -> Bound:
+    row = col = 0
+    for axis, coefficient in terms:
+        at = position(axis, s)
+        if axis == shape.rows:
+            row = coefficient
+            at = op("add", at, op("mul", "warpgroup", WARPGROUP_ROWS))
+        elif axis == shape.cols:
+            col = coefficient
+        scaled = op("mul", at, abs(coefficient))
+        offset = op("add", offset, scaled) if coefficient > 0 else op("sub", offset, scaled)
+    return Bound(row, col, offset)
