@@ -9,8 +9,6 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
@@ -74,9 +72,9 @@ def resolve(
 
 def _check_kind(t: TensorShape, view: ArrayView, other: str, device: str, span: Span | None) -> None:
     if view.dtype != t.dtype:
-        fail(Code.ARRAY_DTYPE, span, got=str(view.dtype), wanted=str(t.dtype), tensor=t.name)
+        fail(Code.ARRAY_DTYPE, span, got=str(view.dtype), wanted=str(t.dtype), tensor=t.name, dtype=t.dtype)
     if view.device != device:
-        fail(Code.ARRAY_DEVICE, span, got=view.device, wanted=device, tensor=t.name, other=other)
+        fail(Code.ARRAY_DEVICE, span, got=view.device, wanted=device, tensor=t.name, other=other, device=device)
 
 
 def bind(
@@ -126,7 +124,7 @@ def _argument(
         case SizeParam(name):
             return struct.pack("<i", values[name])
         case ScalarParam(name):
-            return np.float32(scalars[name]).tobytes()
+            return struct.pack("<f", scalars[name])
         case PointerParam(tensor):
             return struct.pack("<Q", views[tensor].pointer)
         case StrideParam(tensor, dim):

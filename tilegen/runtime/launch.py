@@ -1,28 +1,16 @@
-"""Launches: bound arguments put on a GPU's stream, or run by the PTX emulator.
+"""A launch on a GPU: bound arguments laid out in host memory, put on a stream as often as wanted.
 
-A launch holds copies of its arguments' bytes, not the arrays: whoever calls it keeps those alive.
+It holds copies of its arguments' bytes, not the arrays: whoever calls it keeps those alive.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
-import numpy as np
-import numpy.typing as npt
-
-from tilegen.emulate.memory import GlobalMemory
-from tilegen.emulate.ptx import Module, Report
-from tilegen.emulate.ptx import launch as emulate
-from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Plan
 from tilegen.runtime import driver
-from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.binding import Binding
-from tilegen.targets.hopper.tensor_map import TensorMap
 
 _LINE = 64  # bytes: tensor maps want their 128 bytes aligned so
 
@@ -57,46 +45,3 @@ def gpu_launch(kernel: driver.Loaded, binding: Binding) -> GpuLaunch:
         ctypes.memmove(base + offset, argument, len(argument))
     pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
     return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers))
-
-
-def emulated(
-    module: Module,
-    entry: str,
-    plan: Plan,
-    views: Mapping[str, ArrayView],
-    bind: Callable[[Mapping[str, ArrayView], Callable[[TensorMap], bytes]], Binding],
-) -> Report | None:
-    """Run a launch on arrays in CPU memory, written in place; None where there was nothing to do.
-
-    `bind` binds views whose pointers are addresses of the emulated memory.
-    """
-    memory = GlobalMemory()
-    moved = {name: replace(view, pointer=_map(memory, view)) for name, view in views.items()}
-    binding = bind(moved, TensorMap.to_bits)
-    if not binding.grid:
-        return None
-    grid, block = (binding.grid, 1, 1), (plan.threads, 1, 1)
-    return emulate(module, entry, grid, block, binding.arguments, memory, plan.shared_bytes)
-
-
-def _map(memory: GlobalMemory, view: ArrayView) -> int:
-    """The emulated address of an array's first element, as far off a 16-byte boundary as the array itself."""
-    if 0 in view.shape:
-        return 0
-    assert isinstance(view.dtype, DType)  # checked when the view was resolved
-    reaches = [(extent - 1) * stride for extent, stride in zip(view.shape, view.strides, strict=True)]
-    below = sum(r for r in reaches if r < 0)
-    start = view.pointer + below
-    count = sum(abs(r) for r in reaches) + view.dtype.bytes
-    skew = start % 16
-    if skew or count % view.dtype.bytes:
-        return memory.alloc(_bytes(start - skew, skew + count)) + skew - below
-    array = _bytes(start, count).view(view.dtype.numpy)
-    if array.size == prod(view.shape):  # no gaps, so that the emulator can name elements by their indices
-        array = array.reshape(view.shape)
-    return memory.alloc(array) - below
-
-
-def _bytes(address: int, count: int) -> npt.NDArray[np.uint8]:
-    memory = (ctypes.c_uint8 * count).from_address(address)
-    return np.ctypeslib.as_array(memory)

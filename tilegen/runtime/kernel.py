@@ -1,0 +1,276 @@
+"""A compiled kernel as a callable: `kernel(Q=q, K=k, V=v)`.
+
+It runs where its arrays are: on the GPU that holds them, on the current stream of their framework, or, for
+arrays in CPU memory, in the PTX emulator. Calls after the first on the same shapes and addresses only launch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import Plan
+from tilegen.ir.tile import TileProgram
+from tilegen.oracle.scalars import scalar_values
+from tilegen.runtime import driver
+from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
+from tilegen.runtime.binding import bind, output_shapes, resolve
+from tilegen.runtime.launch import GpuLaunch, encode_cached, gpu_launch
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx import Module, Report
+
+EMULATED_SMS = 2  # of the emulated GPU: a persistent CTA then has several items even in small runs
+
+_REMEMBERED = 512  # launches
+_V = TypeVar("_V")
+
+
+class Artefacts(Protocol):
+    """What building a plan yields."""
+
+    @property
+    def cuda(self) -> str: ...
+    @property
+    def ptx(self) -> str: ...
+    @property
+    def cubin(self) -> bytes: ...
+    @property
+    def sass(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The arguments of one call, sorted by what they are."""
+
+    arrays: dict[str, Any]
+    views: dict[str, ArrayView]
+    numbers: dict[str, int | float]
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """What shapes and numbers determine, without looking at addresses."""
+
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int | float]
+    shapes: Mapping[str, tuple[int, ...]]  # of the outputs
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch with everything fixed: calling it does nothing but launch, and returns `outputs`.
+
+    It keeps its arrays alive. On a GPU each call goes to the stream that is current then.
+    """
+
+    outputs: Any
+    _run: Callable[[], object]
+    _arrays: Mapping[str, Any]
+
+    def __call__(self) -> Any:
+        self._run()
+        return self.outputs
+
+
+class Kernel:
+    """One compiled kernel. `kernel(**arrays)` launches it and returns its outputs.
+
+    Inputs by name, sizes and scalars by keyword (sizes follow from the shapes; scalars have the spec's defaults).
+    Outputs may be given, as arrays to write into; otherwise they are made by the framework of the first input.
+    One output comes back as itself, several as a named tuple in the order of their declaration. Raises
+    TilegenError for arguments that do not fit. A launch on a GPU does not wait for it.
+    """
+
+    def __init__(self, program: TileProgram, plan: Plan, built: Artefacts) -> None:
+        self.program = program
+        self.plan = plan
+        self.last_report: Report | None = None
+        self._built = built
+        self._spans = {
+            item.name: item.span for group in (program.tensors, program.sizes, program.scalars) for item in group
+        }
+        self._tensors = {t.name: t for t in plan.tensors}
+        self._outputs = tuple(t.name for t in program.tensors if t.output)
+        self._scalars = {s.name: s for s in program.scalars}
+        self._numbers = {s.name for s in program.sizes} | self._scalars.keys()
+        self._result = namedtuple("Outputs", self._outputs, rename=True)  # type: ignore[misc]
+        self._loaded: dict[int, driver.Loaded] = {}
+        self._resolved: _Recent[_Resolved] = _Recent(_REMEMBERED)
+        self._launches: _Recent[GpuLaunch] = _Recent(_REMEMBERED)
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def cuda(self) -> str:
+        """The CUDA C++ text."""
+        return self._built.cuda
+
+    @property
+    def ptx(self) -> str:
+        return self._built.ptx
+
+    @property
+    def cubin(self) -> bytes:
+        return self._built.cubin
+
+    @property
+    def sass(self) -> str:
+        return self._built.sass
+
+    @cached_property
+    def entry(self) -> str:
+        """The kernel's name in PTX and cubin."""
+        match = re.search(r"\.entry\s+(\w+)", self.ptx)
+        assert match, "the PTX has a kernel"
+        return match[1]
+
+    @cached_property
+    def _module(self) -> Module:
+        from tilegen.emulate.ptx import parse
+
+        return parse(self.ptx)
+
+    def __call__(self, **arguments: Any) -> Any:
+        request, resolved = self._request(arguments)
+        views = request.views
+        first = next(iter(views.values()))
+        if not first.on_gpu:
+            self._emulate(views, resolved)
+        else:
+            self._launch(request, resolved)(current_stream(first))
+        return self._result_of(request.arrays)
+
+    def prepare(self, **arguments: Any) -> Prepared:
+        """The launch of these arguments, checked, encoded and loaded, as a callable without arguments."""
+        request, resolved = self._request(arguments)
+        first = next(iter(request.views.values()))
+        run: Callable[[], object]
+        if not first.on_gpu:
+            run = partial(self._emulate, request.views, resolved)
+        else:
+            launch = self._launch(request, resolved)
+
+            def run() -> None:
+                launch(current_stream(first))
+
+        return Prepared(self._result_of(request.arrays), run, request.arrays)
+
+    def _result_of(self, arrays: Mapping[str, Any]) -> Any:
+        found = [arrays[name] for name in self._outputs]
+        return found[0] if len(found) == 1 else self._result(*found)
+
+    # ---- arguments -------------------------------------------------------------------------------
+
+    def _request(self, arguments: Mapping[str, Any]) -> tuple[_Request, _Resolved]:
+        """The arguments with the outputs allocated, and what their shapes determine."""
+        request = self._sorted(arguments)
+        shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
+        resolved = self._resolved.get((shapes, tuple(request.numbers.items())), lambda: self._resolve(request))
+        first = next(iter(request.views.values()))
+        for name in self._outputs:
+            if name not in request.views:
+                made = allocate(first, resolved.shapes[name], self._tensors[name].dtype, self.name, name)
+                request.arrays[name] = made
+                request.views[name] = describe(made, name)
+        return request, resolved
+
+    def _sorted(self, arguments: Mapping[str, Any]) -> _Request:
+        arrays: dict[str, Any] = {}
+        views: dict[str, ArrayView] = {}
+        numbers: dict[str, int | float] = {}
+        for name, tensor in self._tensors.items():
+            value = arguments.get(name)
+            if value is not None:
+                arrays[name] = value
+                views[name] = describe(value, name)
+            elif not tensor.output:
+                fail(Code.MISSING_ARRAY, self._spans.get(name), kernel=self.name, tensor=name)
+        unknown = []
+        for name, value in arguments.items():
+            if name in self._numbers:
+                numbers[name] = self._number(name, value)
+            elif name not in self._tensors:
+                unknown.append(fault(Code.UNKNOWN_ARGUMENT, None, kernel=self.name, name=name, known=self._known()))
+        if unknown:
+            raise TilegenError(tuple(unknown))
+        return _Request(arrays, views, numbers)
+
+    def _known(self) -> str:
+        return ", ".join((*self._tensors, *sorted(self._numbers)))
+
+    def _number(self, name: str, value: Any) -> int | float:
+        value = value.item() if hasattr(value, "item") else value  # a 0-dimensional array
+        if name in self._scalars:
+            if isinstance(value, int | float):
+                return value
+            dtype, span = self._scalars[name].dtype, self._spans[name]
+            fail(Code.SCALAR_VALUE, span, got=repr(value), wanted="a number", value=value, scalar=name, dtype=dtype)
+        if isinstance(value, int):
+            return value
+        fail(Code.SIZE_VALUE, self._spans[name], got=repr(value), wanted="a whole number", size=name)
+
+    def _resolve(self, request: _Request) -> _Resolved:
+        # what is out of place among them (a fraction for an integer scalar) is for scalar_values to say
+        whole = {name: n for name, n in request.numbers.items() if isinstance(n, int)}
+        sizes = resolve(self.plan, request.views, whole, self._spans)
+        for size in self.program.sizes:
+            if size.name not in sizes:
+                fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
+        scalars = {name: n for name, n in request.numbers.items() if name in self._scalars}
+        return _Resolved(sizes, scalar_values(self.program, sizes, scalars), output_shapes(self.plan, sizes))
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    def _emulate(self, views: Mapping[str, ArrayView], resolved: _Resolved) -> None:
+        from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
+
+        def bound(moved: Mapping[str, ArrayView], encode: Any) -> Any:
+            return bind(self.plan, moved, resolved.sizes, resolved.scalars, EMULATED_SMS, encode, self._spans)
+
+        self.last_report = emulated(self._module, self.entry, self.plan, views, bound)
+
+    def _launch(self, request: _Request, resolved: _Resolved) -> GpuLaunch:
+        views = request.views
+
+        def make() -> GpuLaunch:
+            kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
+            sms = kernel.device.sm_count
+            with driver.current(kernel.device.index):
+                binding = bind(self.plan, views, resolved.sizes, resolved.scalars, sms, encode_cached, self._spans)
+            return gpu_launch(kernel, binding)
+
+        placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
+        return self._launches.get((*placed, *request.numbers.items()), make)
+
+    def _on(self, device: int) -> driver.Loaded:
+        loaded = self._loaded.get(device)
+        if loaded is None:
+            plan = self.plan
+            loaded = driver.load(self.cubin, self.entry, device, plan.threads, plan.shared_bytes)
+            self._loaded[device] = loaded
+        return loaded
+
+
+class _Recent(Generic[_V]):
+    """The values made last, by key."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: OrderedDict[Any, _V] = OrderedDict()
+
+    def get(self, key: Any, make: Callable[[], _V]) -> _V:
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = make()
+            if len(self._values) > self._limit:
+                self._values.popitem(last=False)
+        return value
