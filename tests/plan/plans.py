@@ -156,6 +156,7 @@ def gemm(stages: int = 2, consumers: int = 2) -> Plan:
         ),
         at(4),
     )
+    split = {1: None, 2: 240, 3: 160}[consumers]
     dims: dict[str, tuple[Uniform, ...]] = {
         "A": (Sym("M"), Sym("K")),
         "B": (Sym("N"), Sym("K")),
@@ -198,23 +199,23 @@ def gemm(stages: int = 2, consumers: int = 2) -> Plan:
                 "producer",
                 0,
                 1,
-                24,
+                split and 24,
                 True,
                 (Cursor("pa", "a"), Cursor("pb", "b")),
                 (),
-                (SetRegisters(24, False, at(4)), produce),
+                (*((SetRegisters(24, False, at(4)),) if split else ()), produce),
             ),
             RolePlan(
                 "consumer",
                 "consumer",
                 1,
                 consumers,
-                240 if consumers == 2 else 160,
+                split,
                 False,
                 (Cursor("ca", "a"), Cursor("cb", "b")),
                 (Fragment("c", "acc", 64, 64, F32, "c", at(7)),),
                 (
-                    SetRegisters(240 if consumers == 2 else 160, True, at(4)),
+                    *((SetRegisters(split, True, at(4)),) if split else ()),
                     consume,
                     StoreWait(0, True, at(7), "C"),
                 ),

@@ -1,0 +1,1 @@
+"""What a well-formed plan is, one file a subject."""

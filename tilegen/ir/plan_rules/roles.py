@@ -1,0 +1,153 @@
+"""Roles: who runs what, registers, the loop over work items, named barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.violation import Violation
+from tilegen.ir.plan_walk import all_operations, body_of, operations
+
+WARPGROUP_THREADS = 128
+# setmaxnreg takes multiples of 8; a thread has at most 255 registers.
+REGISTERS = range(24, 241, 8)
+NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
+MODES = ("static", "single")
+
+PRODUCER_ONLY = (ir.Expect, ir.TmaLoad, ir.WaitEmpty)
+CONSUMER_ONLY = (
+    ir.TmaStore,
+    ir.StoreCommit,
+    ir.StoreWait,
+    ir.WaitFull,
+    ir.ArriveEmpty,
+    ir.OrderWait,
+    ir.OrderPass,
+    ir.OrderStart,
+    ir.GroupSync,
+    ir.FenceAsync,
+    ir.Mma,
+    ir.MmaFence,
+    ir.MmaCommit,
+    ir.MmaWait,
+    ir.Init,
+    ir.Map,
+    ir.Mask,
+    ir.RowFold,
+    ir.QuadReduce,
+    ir.Relayout,
+    ir.ReadShared,
+    ir.WriteShared,
+    ir.LoadVector,
+    ir.StoreRows,
+    ir.StoreVector,
+)
+
+
+def check(plan: ir.Plan) -> Iterator[Violation]:
+    """Breaches of the rules on roles."""
+    yield from _warpgroups(plan)
+    yield from _registers(plan)
+    yield from _work(plan)
+    yield from _named_barriers(plan)
+    for role, path, operation in all_operations(plan):
+        wrong = CONSUMER_ONLY if role.kind == "producer" else PRODUCER_ONLY
+        if isinstance(operation, wrong):
+            yield Violation(path, f"a {role.kind} does not do this")
+
+
+def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
+    taken: dict[int, str] = {}
+    for index, role in enumerate(plan.roles):
+        here = ("role", index)
+        if role.kind not in ("producer", "consumer"):
+            yield Violation(here, f'kind "{role.kind}" is neither "producer" nor "consumer"')
+        if role.warpgroups < 1 or (role.elected and role.warpgroups != 1):
+            yield Violation(here, f"{role.warpgroups} warpgroups, elected {role.elected}")
+        if role.elected != (role.kind == "producer"):
+            wrong = "is run" if role.elected else "is not run"
+            yield Violation(here, f"a {role.kind} {wrong} by one elected thread")
+        for group in range(role.first, role.first + role.warpgroups):
+            if group in taken:
+                yield Violation(here, f"warpgroup {group} also runs {taken[group]}")
+            taken[group] = role.name
+    groups = plan.threads // WARPGROUP_THREADS
+    if plan.threads % WARPGROUP_THREADS or sorted(taken) != list(range(groups)):
+        yield Violation(("size",), f"{plan.threads} threads, and roles for the warpgroups {sorted(taken)}")
+
+
+def _registers(plan: ir.Plan) -> Iterator[Violation]:
+    for index, role in enumerate(plan.roles):
+        here = ("role", index)
+        first = role.body[0] if role.body else None
+        if role.registers is not None:
+            if role.registers not in REGISTERS:
+                yield Violation(here, f"registers are a multiple of 8 from 24 to 240, not {role.registers}")
+            if not isinstance(first, ir.SetRegisters) or first.count != role.registers:
+                yield Violation(here, f"the role does not begin by setting its {role.registers} registers")
+        for path, operation in operations(role, index):
+            if not isinstance(operation, ir.SetRegisters):
+                continue
+            if operation is not first or role.registers is None:
+                yield Violation(path, "registers are set once, at the start of a role that has its own number")
+            elif operation.increase != (operation.count >= plan.registers_at_entry):
+                way = "up" if operation.increase else "down"
+                yield Violation(path, f"{way} to {operation.count} from {plan.registers_at_entry} at entry")
+
+
+def _work(plan: ir.Plan) -> Iterator[Violation]:
+    """One loop over work items a role, at its outermost level, the same in all roles."""
+    headers: dict[tuple[object, str], str] = {}
+    for index, role in enumerate(plan.roles):
+        count = 0
+        for path, operation in operations(role, index):
+            if not isinstance(operation, ir.Work):
+                continue
+            count += 1
+            headers[(operation.total, operation.mode)] = role.name
+            if operation.mode not in MODES:
+                yield Violation(path, f'mode "{operation.mode}" is none of {", ".join(MODES)}')
+            if len(path) != 3:
+                yield Violation(path, "the loop over work items stands inside another operation")
+        if count != 1:
+            yield Violation(("role", index), f"{count} loops over work items, one is wanted")
+    if len(headers) > 1:
+        yield Violation(("plan",), f"{' and '.join(headers.values())} go through different work items")
+
+
+def _named_barriers(plan: ir.Plan) -> Iterator[Violation]:
+    """A range of barriers serves one purpose of one role; turns are taken as often as they are handed on."""
+    purposes: dict[int, tuple[str, str]] = {}
+    for role, path, operation in all_operations(plan):
+        if isinstance(operation, ir.OrderWait | ir.OrderPass | ir.OrderStart):
+            purpose = "turns"
+        elif isinstance(operation, ir.GroupSync):
+            purpose = "meetings"
+        else:
+            continue
+        for barrier in range(operation.first_id, operation.first_id + role.warpgroups):
+            if barrier not in NAMED_BARRIERS:
+                yield Violation(path, f"named barriers are 1 to 15, and warpgroups need {barrier}")
+            owner = purposes.setdefault(barrier, (purpose, role.name))
+            if owner != (purpose, role.name):
+                yield Violation(path, f"barrier {barrier} serves the {owner[0]} of {owner[1]} already")
+        if purpose == "turns" and role.warpgroups < 2:
+            yield Violation(path, f"{role.name} has one warpgroup, and takes turns")
+    for index, role in enumerate(plan.roles):
+        yield from _turns(role.body, ("role", index))
+
+
+def _turns(body: tuple[ir.Operation, ...], path: tuple[str | int, ...]) -> Iterator[Violation]:
+    """In every body, waits and passes of each set of turns alternate, a wait first."""
+    holding: dict[int, tuple[str | int, ...]] = {}
+    for position, operation in enumerate(body):
+        here = (*path, position)
+        if isinstance(operation, ir.OrderWait):
+            if operation.first_id in holding:
+                yield Violation(here, "waits for a turn that this warpgroup has")
+            holding[operation.first_id] = here
+        elif isinstance(operation, ir.OrderPass) and holding.pop(operation.first_id, None) is None:
+            yield Violation(here, "hands on a turn that this warpgroup does not have")
+        yield from _turns(body_of(operation), here)
+    for here in holding.values():
+        yield Violation(here, "the turn is not handed on in this body")

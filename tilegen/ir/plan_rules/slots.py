@@ -1,0 +1,106 @@
+"""Rings: every role that touches a slot does so once a position, in order, with the arrivals and bytes it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.violation import Violation
+from tilegen.ir.plan_text import Path
+from tilegen.ir.plan_walk import body_of, operations, parts
+
+_WORDS = {
+    ir.WaitEmpty: "wait empty",
+    ir.Expect: "expect full",
+    ir.WaitFull: "wait full",
+    ir.ArriveEmpty: "arrive empty",
+}
+
+
+def check(plan: ir.Plan) -> Iterator[Violation]:
+    """Breaches of the rules on rings."""
+    for index, role in enumerate(plan.roles):
+        for path, operation in operations(role, index):
+            for slot in parts(operation, ir.Slot):
+                if slot.part is not None and not 0 <= slot.part < plan.ring(slot.ring).parts:
+                    yield Violation(path, f"{slot.ring} has {plan.ring(slot.ring).parts} parts, no part {slot.part}")
+                if slot.part is None and plan.ring(slot.ring).parts > 1 and role.kind == "producer":
+                    yield Violation(path, f"which part of {slot.ring}?")
+        yield from _body(plan, role.body, ("role", index))
+    for ring in plan.rings:
+        yield from _arrivals(plan, ring)
+
+
+def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
+    """One arrival an issuer on full; on empty, one a warpgroup or a warp of every reader of a part."""
+    here = ("ring", ring.name)
+    for part in range(ring.parts):
+        full = empty = 0
+        for index, role in enumerate(plan.roles):
+            own = ring.parts > 1
+            fills = reads = 0
+            for _, operation in operations(role, index):
+                if isinstance(operation, ir.Expect) and operation.slot.ring == ring.name:
+                    fills = max(fills, int(operation.slot.part in (None, part)))
+                if isinstance(operation, ir.ArriveEmpty) and operation.slot.ring == ring.name:
+                    if operation.slot.part is None:
+                        reads = int(part < role.warpgroups) if own else role.warpgroups
+                    elif operation.slot.part == part:
+                        reads = role.warpgroups
+            full += fills
+            empty += reads * (4 if ring.release == "warp" else 1)
+        which = f" of part {part}" if ring.parts > 1 else ""
+        if full != ring.full_arrivals:
+            yield Violation(here, f"full barriers{which} take {ring.full_arrivals} arrivals, {full} come")
+        if empty != ring.empty_arrivals:
+            yield Violation(here, f"empty barriers{which} take {ring.empty_arrivals} arrivals, {empty} come")
+
+
+def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Violation]:
+    """In one body, between two moves of a cursor, each kind of synchronisation happens once for each part."""
+    seen: dict[tuple[type, ir.Slot], Path] = {}
+    loads: dict[ir.Slot, int] = {}
+    expects: dict[ir.Slot, tuple[int, Path]] = {}
+    for position, operation in enumerate(body):
+        here = (*path, position)
+        match operation:
+            case ir.WaitEmpty(slot) | ir.WaitFull(slot) | ir.ArriveEmpty(slot) | ir.Expect(slot):
+                if (type(operation), slot) in seen:
+                    yield Violation(here, f"a second {_WORDS[type(operation)]} of the same position")
+                seen[(type(operation), slot)] = here
+                yield from _order(operation, seen, here)
+                if isinstance(operation, ir.Expect):
+                    expects[slot] = (operation.bytes, here)
+                    loads[slot] = 0
+                    ring = plan.ring(slot.ring)
+                    if operation.bytes != ring.bytes:
+                        yield Violation(here, f"{ring.name} holds {ring.bytes} bytes, not {operation.bytes}")
+            case ir.TmaLoad(_, _, slot, _, size):
+                if slot not in expects:
+                    yield Violation(here, "the load's bytes are not expected in this body")
+                else:
+                    loads[slot] += size
+            case ir.Advance(cursor):
+                yield from _passed(cursor, seen, here)
+                for slot in [s for s in expects if s.cursor == cursor]:
+                    size, where = expects.pop(slot)
+                    if loads.pop(slot) != size:
+                        yield Violation(where, f"{size} bytes are expected and others loaded")
+                seen = {key: p for key, p in seen.items() if key[1].cursor != cursor}
+        yield from _body(plan, body_of(operation), here)
+    for where in seen.values():
+        yield Violation(where, "the cursor does not move on in this body")
+
+
+def _order(operation: ir.Operation, seen: dict[tuple[type, ir.Slot], Path], here: Path) -> Iterator[Violation]:
+    """A slot is filled when it has been waited for."""
+    if isinstance(operation, ir.Expect) and (ir.WaitEmpty, operation.slot) not in seen:
+        yield Violation(here, "the slot is filled without waiting until it is empty")
+
+
+def _passed(cursor: str, seen: dict[tuple[type, ir.Slot], Path], here: Path) -> Iterator[Violation]:
+    kinds = {kind for kind, slot in seen if slot.cursor == cursor}
+    if not kinds:
+        yield Violation(here, f"cursor {cursor} moves on, and nothing in this body was done with the position")
+    if ir.WaitEmpty in kinds and ir.Expect not in kinds:
+        yield Violation(here, f"cursor {cursor} moves on from a slot that was not filled")

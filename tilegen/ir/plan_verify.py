@@ -1,0 +1,67 @@
+"""The verifier of plans: what `synchronise` must uphold and every reader may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.diagnostics.catalogue import Code, fault
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import Plan
+from tilegen.ir.plan_rules import fences, memory, names, roles, shapes, slots, tokens, values
+from tilegen.ir.plan_rules.violation import Violation
+from tilegen.ir.plan_text import Line, margin_width, plan_lines, with_margin
+
+CONTEXT = 2  # lines shown before and after the one at fault
+
+
+class InvalidPlan(TilegenError):  # noqa: N818 - the name that its readers know
+    """A plan that breaks its own rules, with every breach. As text: each shown inside the printed plan."""
+
+    def __init__(self, plan: Plan, violations: tuple[Violation, ...]) -> None:
+        lines = list(plan_lines(plan))
+        places = {line.path: line for line in lines if line.path}
+        super().__init__(
+            tuple(
+                fault(
+                    Code.INVALID_PLAN,
+                    places[v.path].span if v.path in places else None,
+                    reason=v.message,
+                    line=places[v.path].text.strip() if v.path in places else plan.name,
+                )
+                for v in violations
+            )
+        )
+        self.violations = violations
+        self._text = "\n\n".join(_shown(lines, v) for v in violations)
+
+    def __str__(self) -> str:
+        return f"{len(self.violations)} breaches of the plan's rules\n\n{self._text}"
+
+
+def verify(plan: Plan) -> None:
+    """Raise InvalidPlan, listing every breach, unless the plan is well formed.
+
+    Names and the structure of the roles come first; the other rules are checked where those hold.
+    """
+    _raise(plan, names.check(plan))
+    _raise(plan, roles.check(plan), memory.check(plan))
+    _raise(plan, *(rule.check(plan) for rule in (shapes, slots, tokens, fences, values)))
+
+
+def _raise(plan: Plan, *checks: Iterator[Violation]) -> None:
+    found = tuple(v for check in checks for v in check)
+    if found:
+        raise InvalidPlan(plan, found)
+
+
+def _shown(lines: list[Line], violation: Violation) -> str:
+    at = next((n for n, line in enumerate(lines) if line.path == violation.path), 0)
+    first, last = max(at - CONTEXT, 0), min(at + CONTEXT + 1, len(lines))
+    shown = with_margin(lines[first:last], margin_width(lines))
+    out = []
+    for n, text in enumerate(shown, first):
+        out.append(f"{'->' if n == at else '  '} {text}".rstrip())
+        if n == at:
+            indent = len(shown[n - first]) - len(lines[at].text.strip())
+            out.append(f"   {' ' * indent}^ {violation.message}")
+    return "\n".join(out)

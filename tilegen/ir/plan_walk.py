@@ -1,0 +1,136 @@
+"""Walks over a plan's operations, and what each of them touches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_text import Path
+from tilegen.ir.uniform import Int, Op, Sym, Uniform
+
+_T = TypeVar("_T")
+_State = TypeVar("_State")
+
+# Rounds after which a loop's state counts as growing without bound. Real plans settle in two or three.
+ROUNDS = 8
+
+
+def operations(role: ir.RolePlan, index: int) -> Iterator[tuple[Path, ir.Operation]]:
+    """Every operation of the role with its path, nested ones after the operation that holds them."""
+
+    def walk(body: tuple[ir.Operation, ...], path: Path) -> Iterator[tuple[Path, ir.Operation]]:
+        for position, operation in enumerate(body):
+            here = (*path, position)
+            yield here, operation
+            yield from walk(body_of(operation), here)
+
+    yield from walk(role.body, ("role", index))
+
+
+def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operation]]:
+    """Every operation of every role."""
+    for index, role in enumerate(plan.roles):
+        for path, operation in operations(role, index):
+            yield role, path, operation
+
+
+def body_of(operation: ir.Operation) -> tuple[ir.Operation, ...]:
+    """The operations inside it, () for those that hold none."""
+    return operation.body if isinstance(operation, ir.Work | ir.For | ir.If) else ()
+
+
+def parts(operation: object, kind: type[_T]) -> Iterator[_T]:
+    """Every node of a class inside an operation (itself included), operations of a body left out."""
+    if isinstance(operation, kind):
+        yield operation
+    if isinstance(operation, tuple):
+        for item in operation:
+            yield from parts(item, kind)
+    elif dataclasses.is_dataclass(operation):
+        for field in dataclasses.fields(operation):
+            if field.name not in ("body", "span"):
+                yield from parts(getattr(operation, field.name), kind)
+
+
+def uniforms(operation: ir.Operation) -> Iterator[Uniform]:
+    """The uniform expressions of an operation, outermost ones only."""
+
+    def inside(node: object) -> Iterator[Uniform]:
+        if isinstance(node, Int | Sym | Op):
+            yield node
+        elif isinstance(node, tuple):
+            for item in node:
+                yield from inside(item)
+        elif dataclasses.is_dataclass(node):
+            for field in dataclasses.fields(node):
+                if field.name not in ("body", "span"):
+                    yield from inside(getattr(node, field.name))
+
+    yield from inside(operation)
+
+
+def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
+    """Fragments whose values the operation uses. A product uses them from its issue until its token is retired."""
+    match operation:
+        case ir.Mma(_, accumulator, a, _, _, _, zero):
+            operand = (a.fragment,) if isinstance(a, ir.FragmentOperand) else ()
+            return operand if zero else (accumulator, *operand)
+        case ir.Map(_, value):
+            return tuple(e.fragment for e in parts(value, ir.Element))
+        case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.WriteShared(_, source):
+            return (source,)
+        case ir.Mask(fragment) | ir.QuadReduce(fragment) | ir.StoreRows(fragment) | ir.StoreVector(fragment):
+            return (fragment,)
+    return ()
+
+
+def fragments_written(operation: ir.Operation) -> tuple[str, ...]:
+    """Fragments that get new values."""
+    match operation:
+        case ir.Mma():
+            return (operation.accumulator,)
+        case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.ReadShared(out) | ir.LoadVector(out):
+            return (out,)
+        case ir.Init(fragment) | ir.Mask(fragment) | ir.QuadReduce(fragment):
+            return (fragment,)
+    return ()
+
+
+class UnsettledError(Exception):
+    """An analysis whose state keeps growing around the loop at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"no fixed point at {path}")
+        self.path = path
+
+
+def forward(
+    body: tuple[ir.Operation, ...],
+    path: Path,
+    state: _State,
+    step: Callable[[ir.Operation, Path, _State], _State],
+    join: Callable[[_State, _State], _State],
+) -> _State:
+    """The state after `body`, given the one before it.
+
+    `step` is the effect of an operation that holds no others; `join` is what holds where two paths meet: after a
+    branch that may not be taken, and around a loop that runs any number of times, none among them. Loops are
+    walked until the state settles, so `step` sees operations more than once. Raises UnsettledError.
+    """
+    for position, operation in enumerate(body):
+        here = (*path, position)
+        if isinstance(operation, ir.If):
+            state = join(state, forward(operation.body, here, state, step, join))
+        elif isinstance(operation, ir.Work | ir.For):
+            for _ in range(ROUNDS):
+                joined = join(state, forward(operation.body, here, state, step, join))
+                if joined == state:
+                    break
+                state = joined
+            else:
+                raise UnsettledError(here)
+        else:
+            state = step(operation, here, state)
+    return state
