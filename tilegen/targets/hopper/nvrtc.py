@@ -88,6 +88,9 @@ def compile_cuda(source: str, name: str, *, include_line_info: bool = True) -> C
 # ---- what the log says ---------------------------------------------------------------------------
 
 
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
+
+
 class _Places:
     """From a line of the generated text or of the PTX to the spec line it came from."""
 
@@ -97,13 +100,21 @@ class _Places:
         self.lines: list[Span | None] = []
 
     def read(self, ptx: str) -> None:
-        """Take the `.loc` of every line of the PTX."""
+        """Take the `.loc` of every line of the PTX; of an inlined function, that of the call in the spec's code."""
         numbered = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M))
         here: Span | None = None
+        calls: dict[tuple[str, ...], tuple[str, ...]] = {}  # from a place to where its function is inlined now
         self.lines = []
         for line in ptx.splitlines():
-            if m := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", line):
-                here = self.span(numbered.get(m[1], ""), int(m[2]))
+            if m := _LOC.match(line):
+                at, call = m.groups()[:3], m.groups()[3:]
+                if call[0]:
+                    calls[at] = call
+                for _ in calls:
+                    if numbered.get(at[0]) in self.files or at not in calls:
+                        break
+                    at = calls[at]
+                here = self.span(numbered.get(at[0], ""), int(at[1]))
             self.lines.append(here)
 
     def span(self, file: str, line: int) -> Span | None:

@@ -1,0 +1,123 @@
+"""What the machine code of a plan must hold, for the SASS gates: counted from the plan, op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.ir.plan import (
+    Compute,
+    ElementExpr,
+    Expect,
+    For,
+    GroupSync,
+    Map,
+    Mma,
+    MmaCommit,
+    MmaFence,
+    MmaWait,
+    Operation,
+    OrderPass,
+    OrderWait,
+    Plan,
+    RolePlan,
+    SetRegisters,
+    TmaLoad,
+    TmaStore,
+)
+from tilegen.ir.uniform import Int
+from tilegen.targets.hopper.emit.scope import walk
+from tilegen.targets.hopper.gates import Event, KernelGate, LoopGate, Under
+
+_EVIDENCE = {"UTMALDG": TmaLoad, "UTMASTG": TmaStore, "SYNCS.ARRIVE.TRANS64": Expect, "HGMMA": Mma}
+
+
+def expectations(plan: Plan) -> KernelGate:
+    """The gates of a plan's kernel: one for each innermost loop with products, and the hardware it must use."""
+    operations = [o for r in plan.roles for o in walk(r.body)]
+    evidence = [(name, 1) for name, kind in _EVIDENCE.items() if any(isinstance(o, kind) for o in operations)]
+    if any(r.elected for r in plan.roles):
+        evidence.append(("ELECT", 1))
+    registers = tuple(o.count for o in operations if isinstance(o, SetRegisters))
+    if registers:
+        evidence.append(("USETMAXREG", len(registers)))
+    loops = tuple(_loop_gate(r, loop) for r in plan.roles for loop in _product_loops(r.body))
+    return KernelGate(loops, operations[0].span, tuple(evidence), registers)
+
+
+def _product_loops(body: tuple[Operation, ...]) -> Iterator[For]:
+    """The innermost loops with products, less those whose one step the compiler knows."""
+    for o in walk(body):
+        if isinstance(o, For) and any(isinstance(p, Mma) for p in walk(o.body)):
+            inner = any(True for p in walk(o.body) if isinstance(p, For) and any(_product_loops((p,))))
+            if not inner and not _single(o):
+                yield o
+
+
+def _single(loop: For) -> bool:
+    start, stop = loop.start, loop.stop
+    return isinstance(start, Int) and isinstance(stop, Int) and stop.value - start.value <= 1
+
+
+def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
+    held = list(walk(loop.body))
+
+    def of(*kinds: type) -> int:
+        return sum(isinstance(o, kinds) for o in held)
+
+    branches = any(isinstance(o, Mma | MmaWait) for o in held if o not in loop.body)
+    return LoopGate(
+        name=f"{role.name}: {loop.label}",
+        span=loop.span,
+        products=sum(len(o.b.offsets) for o in held if isinstance(o, Mma)),
+        commits=of(MmaCommit),
+        waits=of(MmaWait),
+        arrivals=of(MmaFence),
+        order=() if branches else tuple(_order(loop.body)),
+        under=() if branches else tuple(_under(role, loop.body)),
+        turn_waits=of(OrderWait, GroupSync),
+        turn_passes=of(OrderPass),
+    )
+
+
+def _order(body: tuple[Operation, ...]) -> Iterator[Event]:
+    """Groups of products, closed by their commits, and waits."""
+    products = 0
+    for o in body:
+        if isinstance(o, Mma):
+            products += len(o.b.offsets)
+        elif isinstance(o, MmaCommit):
+            yield "mma", products
+            products = 0
+        elif isinstance(o, MmaWait):
+            yield "wait", o.pending
+
+
+def _under(role: RolePlan, body: tuple[Operation, ...]) -> Iterator[Under]:
+    """Exponentials that stand between the issue of a product and the wait that retires it."""
+    registers = {f.name: f.registers for f in role.fragments}
+    issued: list[Mma] = []
+    between: list[Map] = []
+    wait = 0
+    for o in body:
+        if isinstance(o, Mma):
+            issued.append(o)
+            between.clear()
+        elif isinstance(o, Map) and issued:
+            between.append(o)
+        elif isinstance(o, MmaWait):
+            retired = [p for p in issued if p.token in o.retires]
+            for m in between if retired else ():
+                exponentials = _count(m.value, "ex2")
+                if exponentials and registers[m.out] > 2:
+                    least = exponentials * registers[m.out]
+                    product = retired[-1].statement or retired[-1].accumulator
+                    yield Under(m.statement or m.out, product, wait, "MUFU.EX2", least, m.span)
+            issued = [p for p in issued if p.token not in o.retires]
+            between.clear()
+            wait += 1
+
+
+def _count(e: ElementExpr, op: str) -> int:
+    if not isinstance(e, Compute):
+        return 0
+    return (e.op == op) + sum(_count(a, op) for a in e.args)
