@@ -59,9 +59,7 @@ class _Folder:
     def output(self, definition: Definition, value: Expr) -> None:
         source = self.value(value, f"{definition.name}_out", definition.name, definition.index)
         name = self.fresh(f"{definition.name}_store")
-        self.ops.append(
-            Output(name, definition.name, source, definition.index, definition.span, definition.name)
-        )
+        self.ops.append(Output(name, definition.name, source, definition.index, definition.span, definition.name))
 
     # ---- names and axes ----
 
@@ -218,7 +216,9 @@ class _Folder:
         """A factor of a tensor-core product: 16-bit by what is written, varying along every reduced axis."""
         if not set(over) <= set(self.axes(expr)) or expr.dtype not in (DType.BF16, DType.F16):
             return False
-        return isinstance(expr, Cast) or (isinstance(expr, Read) and any(m.name == expr.name for m in self.program.moves))
+        return isinstance(expr, Cast) or (
+            isinstance(expr, Read) and any(m.name == expr.name for m in self.program.moves)
+        )
 
     def matrix_product(
         self, a: Expr, b: Expr, over: tuple[str, ...], exponent: str | None, statement: str, span: Span
@@ -234,7 +234,9 @@ class _Folder:
         known = ("product", *names, over)
         if known not in self.shared:
             axes = tuple(x for x in dict.fromkeys(self.axes(a) + self.axes(b)) if x not in over)
-            name = self.fresh(statement if statement not in {t.name for t in self.program.tensors} else f"{statement}_acc")
+            name = self.fresh(
+                statement if statement not in {t.name for t in self.program.tensors} else f"{statement}_acc"
+            )
             op = Product(name, names[0], names[1], over, axes, a.dtype, exponent, span, statement)
             if exponent is not None:
                 rescaled = self.fresh(f"{name}_rescaled")
@@ -275,5 +277,3 @@ class _Folder:
 
     def is_output(self, name: str) -> bool:
         return any(t.name == name for t in self.program.tensors)
-
-

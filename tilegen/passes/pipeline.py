@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan import Plan
 from tilegen.ir.scheduled import Scheduled
-from tilegen.ir.tile import TileProgram
+from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.rewrites import apply_directives, role_overrides
@@ -24,6 +24,10 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
         fail(Code.TARGET_UNSUPPORTED, None, got=target, wanted=", ".join(TARGETS), target=target)
     if program.ragged:
         fail(Code.RAGGED_UNSUPPORTED, program.ragged[0].span, size=program.ragged[0].size)
+    for move in program.moves:
+        for entry in move.at:
+            if isinstance(entry, Lookup):
+                fail(Code.LOOKUP_UNSUPPORTED, entry.span, name=move.name)
     chosen = program.schedule(target)
     directives = chosen.directives if chosen else ()
     folded = guard(fold(program))

@@ -30,12 +30,19 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Blocks [first, last) are visited; of those, [inside_first, inside_last) need no mask."""
+    """Blocks [first, last) are visited; of those, the ones in [sure_first, sure_last) need no mask, if `holds`."""
 
     first: Uniform
     last: Uniform
-    inside_first: Uniform
-    inside_last: Uniform
+    sure_first: Uniform
+    sure_last: Uniform
+    holds: Uniform  # clauses without j hold on the whole box
+
+    def inside(self, first: Uniform | str, last: Uniform | str) -> tuple[Uniform, Uniform]:
+        """The range that needs no mask, cut to the visited one (given by name where a name is bound to it)."""
+        start = op("min", op("max", self.sure_first, first), last)
+        stop = op("max", start, op("min", self.sure_last, last))
+        return start, op("select", self.holds, stop, start)
 
 
 Box = Mapping[str, tuple[Uniform, Uniform]]  # axis -> first and last position, both included
@@ -69,14 +76,14 @@ def block_ranges(
         else:
             high = op("min", high, _when(c.active, op("select", op("ge", reach, 0), Int(_FAR), Int(-1)), Int(_FAR)))
             holds = op("and", holds, _when(c.active, op("ge", sure, 0), Int(1)))
-    for first_row, last_row in visit.values():  # an empty box has no work
-        high = op("select", op("le", first_row, last_row), high, -1) if visit is not visit_box else high
+    if visit is not visit_box:
+        for first_row, last_row in visit.values():  # no row is left: no work
+            high = op("select", op("le", first_row, last_row), high, -1)
     first = op("floordiv", low, block)
     last = op("max", first, op("add", op("floordiv", high, block), 1))
-    inside_first = op("min", op("max", op("ceildiv", inside_low, block), first), last)
-    inside_last = op("max", inside_first, op("min", op("floordiv", op("add", inside_high, 1), block), last))
-    inside_last = op("select", holds, inside_last, inside_first)
-    return Ranges(first, last, inside_first, inside_last)
+    sure_first = op("ceildiv", inside_low, block)
+    sure_last = op("floordiv", op("add", inside_high, 1), block)
+    return Ranges(first, last, sure_first, sure_last, holds)
 
 
 def _when(active: Uniform | None, value: Uniform, otherwise: Uniform) -> Uniform:

@@ -195,9 +195,7 @@ def under(program: Scheduled, d: directives.Under) -> Scheduled:
     ops = set(_products(program, d.product, d.span))
 
     def change(stream: Stream) -> Stream:
-        body = tuple(
-            replace(i, wait="needed") if isinstance(i, Batch) and _names(i) & ops else i for i in stream.body
-        )
+        body = tuple(replace(i, wait="needed") if isinstance(i, Batch) and _names(i) & ops else i for i in stream.body)
         return replace(stream, body=body)
 
     return _map_streams(program, change)
@@ -249,7 +247,9 @@ def alias(program: Scheduled, d: directives.Alias) -> Scheduled:
         fail(Code.ALIAS_NAMES, d.span, buffer=d.buffer, host=d.host)
     return replace(
         program,
-        stores=tuple(replace(s, via="tma", host=d.host, span=d.span) if s.output == d.buffer else s for s in program.stores),
+        stores=tuple(
+            replace(s, via="tma", host=d.host, span=d.span) if s.output == d.buffer else s for s in program.stores
+        ),
     )
 
 

@@ -200,11 +200,15 @@ def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
         if here:
             again = _ancestors([op.name for op in here], program)
             body = [
-                op for op in loops if level[op.name] == at or (level[op.name] < at and op.name in again and not _state(op, stream))
+                op
+                for op in loops
+                if level[op.name] == at or (level[op.name] < at and op.name in again and not _state(op, stream))
             ]
             axis = program.tile.axis(stream)
             phases.append(Stream(stream, "up", _items(body, program, stream), axis.span))
-        after = [op for op in outside if level[op.name] == at + 1 or (at == 0 and level[op.name] == 0 and op not in before)]
+        after = [
+            op for op in outside if level[op.name] == at + 1 or (at == 0 and level[op.name] == 0 and op not in before)
+        ]
         if after:
             phases.append(Straight(_items(after, program, stream), span))
     return tuple(phases)

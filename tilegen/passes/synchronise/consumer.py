@@ -6,8 +6,9 @@ it. Here every later use of one of them is preceded by that wait, as late as the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import (
@@ -45,7 +46,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.scheduled import Batch, Item, Phase, Step, Straight, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
-from tilegen.passes.synchronise.context import Context, carried, prune
+from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, layout
 from tilegen.passes.synchronise.stores import Stores
@@ -79,7 +80,7 @@ class Consumer:
     waited: set[str] = field(default_factory=set)  # tiles whose slot is known full
     readers: dict[str, int] = field(default_factory=dict)  # streamed tiles: readers left in this iteration
     lagging: set[str] = field(default_factory=set)  # tiles released one iteration late
-    partial: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
+    partials: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
 
     def build(self) -> tuple[tuple[Operation, ...], tuple[Cursor, ...], tuple[Fragment, ...]]:
         s, c = self.c.scheduled, self.c
@@ -120,12 +121,16 @@ class Consumer:
 
     def _initial_states(self) -> None:
         stream = self.c.stream
+        # a second loop reads the exponent of the first, also when that ran no iteration
+        again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
         for o in self.c.scheduled.program.ops:
             if not carried(o, stream):
                 continue
             value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
             self.out.append(Init(name, value, o.span, o.statement))
+            if isinstance(o, Exponent) and again:
+                self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
 
     def _last_phase_of_residents(self) -> dict[str, int]:
         last: dict[str, int] = {}
@@ -210,8 +215,7 @@ class Consumer:
         else:
             self._loops(phase, plan)
 
-    def _nested(self, build: object) -> tuple[Operation, ...]:
-        assert callable(build)
+    def _nested(self, build: Callable[[], None]) -> tuple[Operation, ...]:
         saved, self.out = self.out, []
         build()
         inner, self.out = self.out, saved
@@ -219,17 +223,24 @@ class Consumer:
 
     def _peeled(self, phase: Stream, plan: Layout) -> None:
         keeps_one = _keeps_one(phase)
-        self._iteration(phase, plan, Int(0), masked=plan.guarded, only=None if keeps_one else 0)
+        start = f"{phase.axis}0"
+        first = self._nested(
+            lambda: self._iteration(phase, plan, Int(0), masked=plan.guarded, only=None if keeps_one else 0)
+        )
+        self.out += rename(first, start, f"{start}_first")
         self._loops(phase, plan)
         if keeps_one:
             self._retire_all(phase.span)
         else:
-            self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
+            drain = self._nested(
+                lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
+            )
+            self.out += rename(drain, start, f"{start}_last")
 
     def _loops(self, phase: Stream, plan: Layout) -> None:
         for label, start, stop, masked in plan.segments:
             flying, waited = list(self.groups), set(self.waited)
-            body = self._nested(lambda m=masked: self._iteration(phase, plan, Sym(plan.time), masked=m, only=None))
+            body = self._nested(partial(self._iteration, phase, plan, Sym(plan.time), masked=masked, only=None))
             # a loop leaves in flight what it found in flight, so that any number of rounds is the same
             assert [g.tokens for g in self.groups] == [g.tokens for g in flying] and waited == self.waited
             self.out.append(For(plan.time, start, stop, body, label, phase.span))
@@ -372,12 +383,12 @@ class Consumer:
         for tile in made.read_tiles:
             self._read_done(tile)
         if made.partial:
-            self.partial[made.partial[0]] = made.partial[1]
+            self.partials[made.partial[0]] = made.partial[1]
 
     def _combine_partials(self, span: Span) -> None:
-        for name, kind in self.partial.items():
+        for name, kind in self.partials.items():
             self.out.append(QuadReduce(name, kind, span, self.c.scheduled.op(name).statement))
-        self.partial.clear()
+        self.partials.clear()
 
 
 def _steps(item: Item) -> tuple[Step, ...]:

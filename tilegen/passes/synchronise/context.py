@@ -104,7 +104,7 @@ def _read_in_other_phase(family: set[str], phase: object, s: Scheduled) -> bool:
     return False
 
 
-# ---- unused names ----------------------------------------------------------------------------------
+# ---- names ----------------------------------------------------------------------------------
 
 
 def _symbols(node: object) -> Iterator[str]:
@@ -118,11 +118,15 @@ def _symbols(node: object) -> Iterator[str]:
             yield from _symbols(item)
 
 
-def prune(body: tuple[Operation, ...], used_after: frozenset[str] = frozenset()) -> tuple[Operation, ...]:
-    """`body` without bindings that nothing after them uses."""
+def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    """`body` without bindings that nothing after them uses, or that repeat one in the same body."""
     kept: list[Operation] = []
-    used = set(used_after)
-    for op in reversed(body):
+    used: set[str] = set()
+    for n, op in reversed(tuple(enumerate(body))):
+        if isinstance(op, Let) and any(
+            isinstance(o, Let) and (o.name, o.value) == (op.name, op.value) for o in body[:n]
+        ):
+            continue
         if isinstance(op, Let | LetFloat) and op.name not in used:
             continue
         if isinstance(op, Work | For | If):
@@ -132,3 +136,21 @@ def prune(body: tuple[Operation, ...], used_after: frozenset[str] = frozenset())
         used |= set(_symbols(op))
         kept.append(op)
     return tuple(reversed(kept))
+
+
+def rename(body: tuple[Operation, ...], old: str, new: str) -> tuple[Operation, ...]:
+    """`body` with the uniform `old`, and its binding, called `new`."""
+
+    def change(node: object) -> object:
+        if isinstance(node, Sym):
+            return Sym(new) if node.name == old else node
+        if isinstance(node, tuple):
+            return tuple(change(n) for n in node)
+        if is_dataclass(node) and not isinstance(node, type):
+            changed = {f.name: change(getattr(node, f.name)) for f in fields(node)}
+            if isinstance(node, Let) and node.name == old:
+                changed["name"] = new
+            return replace(node, **changed)
+        return node
+
+    return tuple(change(o) for o in body)  # type: ignore[misc]

@@ -14,7 +14,33 @@ from tilegen.passes.expressions import LN2, LOG2E
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, Shape, position
 
 _SAME = frozenset(
-    "add sub mul div neg min max abs floor sqrt rsqrt tanh erf pow eq ne lt le gt ge and or not select ratio".split()
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "min",
+        "max",
+        "abs",
+        "floor",
+        "sqrt",
+        "rsqrt",
+        "tanh",
+        "erf",
+        "pow",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and",
+        "or",
+        "not",
+        "select",
+        "ratio",
+    ]
 )
 
 

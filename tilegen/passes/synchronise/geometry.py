@@ -122,8 +122,12 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     else:
         axis = last.terms[0][0]
         fail(
-            Code.INNER_EXTENT, move.span, tile=move.name, axis=axis,
-            got=f"{cols} x {size} bytes = {width} bytes", wanted="32, 64 or a multiple of 128 bytes",
+            Code.INNER_EXTENT,
+            move.span,
+            tile=move.name,
+            axis=axis,
+            got=f"{cols} x {size} bytes = {width} bytes",
+            wanted="32, 64 or a multiple of 128 bytes",
         )
     chunk = line // size
     inner = last.terms[0][0]
@@ -161,9 +165,7 @@ def boxes(g: TileGeometry, where: tuple[Uniform, ...]) -> tuple[Box, ...]:
     if g.chunk_dimension:
         return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
     size = g.rows * g.line
-    return tuple(
-        Box((op("add", where[g.col_dim], c * g.chunk), *rows, *rest), c * size, size) for c in range(g.chunks)
-    )
+    return tuple(Box((op("add", where[g.col_dim], c * g.chunk), *rows, *rest), c * size, size) for c in range(g.chunks))
 
 
 # ---- positions of axes -----------------------------------------------------------------------------
@@ -220,7 +222,9 @@ def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:
     atom = ATOM_ROWS * g.line
     if g.col_axis == contracted:  # contiguous along k: step inside the swizzle line, then to the next chunk
         steps = g.cols * g.tensor.dtype.bytes // K_STEP_BYTES
-        offsets = tuple((n // steps_per_line) * g.rows * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps))
+        offsets = tuple(
+            (n // steps_per_line) * g.rows * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps)
+        )
         return Operand("k", offsets, WARPGROUP_ROWS * g.line if by_rows else 0, 16, atom, g.swizzle)
     step_rows = K_STEP_BYTES // g.tensor.dtype.bytes
     offsets = tuple(n * step_rows * g.line for n in range(g.rows // step_rows))

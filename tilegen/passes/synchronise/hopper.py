@@ -63,8 +63,15 @@ def synchronise(s: Scheduled) -> Plan:
     roles = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
         RolePlan(
-            "consumer", "consumer", 1, s.workers.count, s.workers.consumer_registers, False,
-            consumer_cursors, fragments, consumer_body,
+            "consumer",
+            "consumer",
+            1,
+            s.workers.count,
+            s.workers.consumer_registers,
+            False,
+            consumer_cursors,
+            fragments,
+            consumer_body,
         ),
     )
     program = s.program.tile
@@ -74,7 +81,9 @@ def synchronise(s: Scheduled) -> Plan:
         target="hopper",
         source_name=program.source.name,
         params=_params(program, all_descriptors, roles),
-        tensors=tuple(TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors),
+        tensors=tuple(
+            TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors
+        ),
         descriptors=all_descriptors,
         buffers=buffers,
         rings=tuple(rings.values()),
@@ -92,8 +101,12 @@ def _check_workers(s: Scheduled) -> None:
     wanted = WARPGROUP_ROWS * workers.count
     if role.block != wanted:
         fail(
-            Code.BLOCK_OF_WORKERS, role.span, axis=role.axis, consumers=workers.count,
-            got=str(role.block), wanted=f"{wanted} ({workers.count} x {WARPGROUP_ROWS} rows)",
+            Code.BLOCK_OF_WORKERS,
+            role.span,
+            axis=role.axis,
+            consumers=workers.count,
+            got=str(role.block),
+            wanted=f"{wanted} ({workers.count} x {WARPGROUP_ROWS} rows)",
         )
 
 
@@ -125,7 +138,21 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
         parts = s.workers.count if how.apart and g.row_axis == s.workers.axis else 1
         stage = _up(g.bytes, ALIGNMENT)
         buffers.append(
-            Buffer(name, g.tensor.dtype, g.rows, g.cols, g.chunk, g.line, g.swizzle, top, stage, how.depth, parts, None, g.move.span)
+            Buffer(
+                name,
+                g.tensor.dtype,
+                g.rows,
+                g.cols,
+                g.chunk,
+                g.line,
+                g.swizzle,
+                top,
+                stage,
+                how.depth,
+                parts,
+                None,
+                g.move.span,
+            )
         )
         top += stage * how.depth * parts
         readers = [o for o in s.program.ops if name in source_names(o)]
@@ -148,8 +175,19 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
             offset, top = top, top + stage * s.workers.count
         out.append(
             Buffer(
-                staging_name(output), g.tensor.dtype, g.rows, g.cols, g.chunk, g.line, g.swizzle,
-                offset, stage, 1, s.workers.count, host, s.store(output).span,
+                staging_name(output),
+                g.tensor.dtype,
+                g.rows,
+                g.cols,
+                g.chunk,
+                g.line,
+                g.swizzle,
+                offset,
+                stage,
+                1,
+                s.workers.count,
+                host,
+                s.store(output).span,
             )
         )
     return tuple(out), top
@@ -212,5 +250,3 @@ def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
         elif g.chunks > 1:
             notes.append(f"tile {name}: {g.cols} columns are split into {g.chunks} boxes of {g.chunk}")
     return tuple(notes)
-
-

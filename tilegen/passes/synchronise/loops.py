@@ -57,9 +57,10 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         whole = (("", begin, Sym(count), False),)
         return Layout(stream, lets, (), Sym(count), f"{axis}_step", peeled, False, shift, whole)
     # cuts between the straddling blocks of the low end, the inside, and those of the high end
-    low_cut = op("sub", found.inside_first, first)
-    high_cut = op("sub", last, found.inside_last)
-    inside = op("sub", found.inside_last, found.inside_first)
+    inside_first, inside_last = found.inside(first, last)
+    low_cut = op("sub", inside_first, first)
+    high_cut = op("sub", last, inside_last)
+    inside = op("sub", inside_last, inside_first)
     enter, leave = f"{axis}_inside", f"{axis}_outside"
     head = op("add", high_cut if stream.direction == "down" else low_cut, shift)
     own = (Let(enter, head, span), Let(leave, op("add", enter, inside), span))

@@ -18,7 +18,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.scheduled import Phase, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
-from tilegen.passes.synchronise.context import Context, prune
+from tilegen.passes.synchronise.context import Context, prune, rename
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, boxes, corner
 from tilegen.passes.synchronise.loops import Layout, layout
 from tilegen.passes.synchronise.work import decode, total_items
@@ -55,14 +55,17 @@ def _phase(phase: Phase, c: Context, done: set[str]) -> list[Operation]:
     out: list[Operation] = list(plan.lets)
     if phase.reach == 0:
         out += loads
-        out.append(For(plan.time, Int(0), plan.count, tuple(_loads(by_distance[0], Sym(plan.time), plan, c)), "", phase.span))
+        out.append(
+            For(plan.time, Int(0), plan.count, tuple(_loads(by_distance[0], Sym(plan.time), plan, c)), "", phase.span)
+        )
         return out
     # the first streamed tiles go before the resident ones: those wait for the last item's readers, these need not
     first = _loads(by_distance[0], Int(0), plan, c)
-    order = [(t, step.distance) for step in steps for t in c.tiles_of(s.op(step.op)) if c.streamed(t)]
     body: list[Operation] = []
-    for tile, distance in dict.fromkeys(order):
-        body += _loads([tile], op("sub", plan.time, distance), plan, c)
+    for distance in dict.fromkeys(step.distance for step in steps if any(map(c.streamed, c.tiles_of(s.op(step.op))))):
+        loads_then = tuple(_loads(by_distance[distance], op("sub", plan.time, distance), plan, c))
+        axis = phase.axis
+        body += rename(loads_then, f"{axis}0", f"{axis}0_late") if distance else loads_then
     drain = _loads(by_distance[1], op("sub", plan.count, 1), plan, c)
     some = op("gt", plan.count, 0)
     out.append(If(some, tuple(first), phase.span))

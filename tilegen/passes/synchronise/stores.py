@@ -72,9 +72,17 @@ class Stores:
         if tensor.otherwise is not None and shape.layout == "acc":
             cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= set(o.axes))
             if cutting:
-                out.append(Mask(o.source, mask_alternatives(cutting, (), shape, s), tensor.otherwise, span, name))
+                out.append(
+                    Mask(
+                        values.fragment_of(o.source),
+                        mask_alternatives(cutting, (), shape, s),
+                        tensor.otherwise,
+                        span,
+                        name,
+                    )
+                )
         if shape.layout == "row":
-            out.append(StoreVector(o.source, o.tensor, tuple(where), row_dim, limit, span, name))
+            out.append(StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name))
             return
         col_dim = o.axes.index(shape.cols) if shape.cols in o.axes else -1
         if col_dim != len(o.axes) - 1:
@@ -87,7 +95,17 @@ class Stores:
         whole = constant is not None and constant % vector == 0
         out.append(
             StoreRows(
-                o.source, o.tensor, tuple(where), row_dim, col_dim, limit, from_poly(tensor.dims[col_dim]), vector, whole, span, name
+                values.fragment_of(o.source),
+                o.tensor,
+                tuple(where),
+                row_dim,
+                col_dim,
+                limit,
+                from_poly(tensor.dims[col_dim]),
+                vector,
+                whole,
+                span,
+                name,
             )
         )
 
@@ -112,10 +130,12 @@ class Stores:
         if host is None:
             out.append(StoreWait(0, True, span, name))
         out.append(GroupSync(self.group_id, span, name))
-        out.append(WriteShared(buffer, o.source, span, name))
+        out.append(WriteShared(buffer, values.fragment_of(o.source), span, name))
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
-        out += [TmaStore(f"map_{o.tensor}", b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)]
+        out += [
+            TmaStore(f"map_{o.tensor}", b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)
+        ]
         out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))

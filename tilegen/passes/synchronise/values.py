@@ -67,6 +67,7 @@ class Made:
 class Values:
     c: Context
     known: dict[str, Fragment] = field(default_factory=dict)
+    in_place: dict[str, str] = field(default_factory=dict)  # guarded value -> the fragment that is masked in place
     loads: dict[object, str] = field(default_factory=dict)  # tensor reads in registers for the whole work item
     streamed_loads: dict[object, str] = field(default_factory=dict)
     tile_reads: dict[str, str] = field(default_factory=dict)  # tile -> fragment, this iteration
@@ -77,18 +78,24 @@ class Values:
     def fragments(self) -> tuple[Fragment, ...]:
         return tuple(self.known.values())
 
-    def _fragment(self, name: str, layout: str, cols: int, span: Span, dtype: DType = DType.F32, over: str | None = None) -> str:
+    def _fragment(
+        self, name: str, layout: str, cols: int, span: Span, dtype: DType = DType.F32, over: str | None = None
+    ) -> str:
         """Declare a fragment once; `over`: the value whose registers it takes."""
         if name not in self.known:
-            storage = self.known[over].storage if over is not None else name
+            storage = self.register(over) if over is not None else name
             self.known[name] = Fragment(name, layout, WARPGROUP_ROWS, cols, dtype, storage, span)
         return name
 
+    def fragment_of(self, value: str) -> str:
+        """The fragment that holds a value."""
+        return self.in_place.get(value, value)
+
     def register(self, fragment: str) -> str:
-        return self.known[fragment].storage
+        return self.known[self.fragment_of(fragment)].storage
 
     def registers_of(self, value: str) -> frozenset[str]:
-        return frozenset((self.register(value),)) if value in self.known else frozenset()
+        return frozenset((self.register(value),)) if self.fragment_of(value) in self.known else frozenset()
 
     def shape(self, o: FoldedOp) -> Shape:
         return value_shape(o.axes, self.c.scheduled, o.span, o.statement)
@@ -105,6 +112,10 @@ class Values:
             axes = ", ".join(o.axes) or "none"
             fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.axis)
         return self._declare(o)
+
+    def shift(self, o: Exponent) -> str:
+        """What is subtracted from an argument: the exponent, or 0 for a row that has none yet."""
+        return self._fragment(f"{o.name}_shift", "row", 1, o.span)
 
     def accumulator(self, o: Product, n: int) -> str:
         name = self.state(o)
@@ -211,7 +222,7 @@ class Values:
         if isinstance(o, Reduce):
             return self._reduce(o)
         if isinstance(o, Rescale):
-            acc = self.known[o.source].name
+            acc = o.source
             scaled = Compute("mul", (Element(acc), Element(f"{o.exponent}_scale")))
             return self._made([Map(acc, scaled, o.span, o.statement)], acc)
         assert isinstance(o, Elementwise), o
@@ -224,57 +235,61 @@ class Values:
         shape = self.shape(o)
         if shape.layout != "acc":
             fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
-        name = self._declare(o)
+        source = self.fragment_of(o.source)
         operations: list[Operation] = []
-        if self.register(name) != self.register(o.source):
-            operations.append(Map(name, Element(o.source), o.span, o.statement))
+        if o.name in self.c.storage:
+            name = self.in_place.setdefault(o.name, source)
+        else:
+            name = self._declare(o)
+            operations.append(Map(name, Element(source), o.span, o.statement))
         if masked:
             alternatives = mask_alternatives(o.clauses, o.over, shape, self.c.scheduled)
             operations.append(Mask(name, alternatives, o.identity, o.span, o.statement))
-        return self._made(operations, name, o.source)
+        return self._made(operations, name, source)
 
     def _exponent(self, o: Exponent) -> Made:
         running = self.state(o)
-        rows = [self._fragment(f"{o.name}_{part}", "row", 1, o.span) for part in ("new", "shift", "scale")]
-        new, shift, scale = rows
+        new, scale = (self._fragment(f"{o.name}_{part}", "row", 1, o.span) for part in ("new", "scale"))
+        shift = self.shift(o)
         factor = self._factor(o)
         top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
         none_yet = Compute("eq", (Element(new), Literal(float("-inf"))))
         span, name = o.span, o.statement
         operations: list[Operation] = [
-            RowFold(new, o.source, "max", "quad", span, name),
+            RowFold(new, self.fragment_of(o.source), "max", "quad", span, name),
             Map(new, Compute("max", (top, Element(running))), span, name),
             # a row that has seen no live point yet keeps -inf as its exponent, and shifts by 0
             Map(shift, Compute("select", (none_yet, Literal(0.0), Element(new))), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
         ]
-        return self._made(operations, running, *rows, o.source)
+        return self._made(operations, running, new, scale, shift, o.source)
 
     def _weight(self, o: Weight) -> Made:
         name = self._declare(o)
         factor = self._factor(o)
         shift = Element(f"{o.exponent}_shift")
+        source = Element(self.fragment_of(o.source))
         if factor is None:
-            argument = Compute("sub", (Element(o.source), shift))
+            argument = Compute("sub", (source, shift))
         else:
-            argument = Compute("fma", (Element(o.source), factor, Compute("neg", (shift,))))
+            argument = Compute("fma", (source, factor, Compute("neg", (shift,))))
         return self._made([Map(name, Compute("ex2", (argument,)), o.span, o.statement)], name, o.source)
 
     def _reduce(self, o: Reduce) -> Made:
-        source = self.known[o.source]
+        source = self.known[self.fragment_of(o.source)]
         if source.layout != "acc":
             fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
         state = self.state(o)
         if not carried(o, self.c.stream):
-            return self._made([RowFold(state, o.source, o.kind, "quad", o.span, o.statement)], state, o.source)
+            return self._made([RowFold(state, source.name, o.kind, "quad", o.span, o.statement)], state, o.source)
         part = self._fragment(f"{o.name}_part", "row", 1, o.span)
         if o.exponent is not None:
             combined = Compute("fma", (Element(state), Element(f"{o.exponent}_scale"), Element(part)))
         else:
             combined = Compute(_COMBINE[o.kind], (Element(state), Element(part)))
         operations: list[Operation] = [
-            RowFold(part, o.source, o.kind, "thread", o.span, o.statement),
+            RowFold(part, source.name, o.kind, "thread", o.span, o.statement),
             Map(state, combined, o.span, o.statement),
         ]
         return self._made(operations, state, part, o.source, partial=(o.name, o.kind))
@@ -291,7 +306,7 @@ class Values:
                 if isinstance(loaded, Element):
                     touched.append(loaded.fragment)
                 return loaded
-            name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else r.name
+            name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else self.fragment_of(r.name)
             if name not in self.known:
                 return Value(name)  # a uniform value
             touched.append(name)

@@ -160,7 +160,8 @@ def ranges(stream: Stream, s: Scheduled) -> tuple[Ranges, tuple[Constraint, ...]
     """
     program = s.program.tile
     axis, rows = stream.axis, s.workers.axis
-    reach = {a for step in stream.steps for a in s.op(step.op).axes} | {axis}
+    # the same for every loop over this axis, so that its bounds are bound once
+    reach = {a for p in s.phases for step in p.steps for a in s.op(step.op).axes} | {axis}
     for a in program.axes:
         if a.split and a.name in reach:
             reach |= {a.split.outer, a.split.inner}
@@ -179,7 +180,12 @@ def ranges(stream: Stream, s: Scheduled) -> tuple[Ranges, tuple[Constraint, ...]
     own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
     own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
     found = block_ranges(
-        extent(program.axis(axis)), s.role(axis).block, constraints, {rows: (first, last)}, {rows: (own_first, own_last)}, masked
+        extent(program.axis(axis)),
+        s.role(axis).block,
+        constraints,
+        {rows: (first, last)},
+        {rows: (own_first, own_last)},
+        masked,
     )
     return found, tuple(constraints)
 
