@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cuda.bindings import driver as real
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver
@@ -27,27 +28,24 @@ class Failure(int):
 class FakeDriver:
     """Answers like cuda.bindings.driver for one Hopper GPU with 132 SMs."""
 
-    cuuint64_t = cuuint32_t = int
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major",
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor",
         CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="sms",
     )
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
-    CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE="none")
-
-    class _Words(dict[str, str]):
-        def __missing__(self, key: str) -> str:
-            return key.removeprefix("CU_TENSOR_MAP_")
-
-    CUtensorMapDataType = CUtensorMapSwizzle = CUtensorMapL2promotion = CUtensorMapFloatOOBfill = _Words()
+    CUresult = staticmethod(lambda code: Failure(code))
+    CUtensorMapInterleave = real.CUtensorMapInterleave
+    CUtensorMapDataType = real.CUtensorMapDataType
+    CUtensorMapSwizzle = real.CUtensorMapSwizzle
+    CUtensorMapL2promotion = real.CUtensorMapL2promotion
+    CUtensorMapFloatOOBfill = real.CUtensorMapFloatOOBfill
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.major = 9
         self.fails: set[str] = set()
         self.context = 0
-        self.map = ctypes.create_string_buffer(bytes(range(128)), 128)
 
     def __getattr__(self, name: str) -> Any:
         answers = {
@@ -62,7 +60,6 @@ class FakeDriver:
             "cuModuleLoadData": lambda cubin: 500,
             "cuModuleGetFunction": lambda module, entry: 600,
             "cuFuncSetAttribute": lambda function, attribute, value: None,
-            "cuTensorMapEncodeTiled": lambda *a: SimpleNamespace(getPtr=lambda: ctypes.addressof(self.map)),
             "cuLaunchKernel": self.launch,
             "cuGetErrorString": lambda error: b"invalid argument",
         }
@@ -82,6 +79,13 @@ class FakeDriver:
         pointers = (ctypes.c_void_p * 3).from_address(arguments[9])
         self.seen = [ctypes.string_at(p, n) for p, n in zip(pointers, (128, 4, 8), strict=True) if p]
 
+    def encode_tiled(self, out: ctypes.c_void_p, *arguments: Any) -> int:
+        self.calls.append(("cuTensorMapEncodeTiled", *arguments))
+        assert out.value
+        assert out.value % 64 == 0
+        ctypes.memmove(out, bytes(range(128)), 128)
+        return int("cuTensorMapEncodeTiled" in self.fails)
+
     def names(self) -> list[str]:
         return [c[0] for c in self.calls]
 
@@ -90,6 +94,7 @@ class FakeDriver:
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     stand_in = FakeDriver()
     monkeypatch.setattr(driver, "_driver", lambda: stand_in)
+    monkeypatch.setattr(driver, "_encode_tiled", lambda: stand_in.encode_tiled)
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
     yield stand_in
@@ -157,13 +162,16 @@ def test_nothing_to_do_launches_nothing(fake: FakeDriver) -> None:
 def test_a_tensor_map_reaches_the_driver_whole(fake: FakeDriver) -> None:
     m = TensorMap("bf16", 4096, (128, 1000), (256,), (64, 80), swizzle=128, fill="zero", promotion=256)
     assert driver.encode(m) == bytes(range(128))
-    (call,) = [c for c in fake.calls if c[0] == "cuTensorMapEncodeTiled"]
-    assert call[1:] == (
-        "DATA_TYPE_BFLOAT16", 2, 4096, [128, 1000], [256], [64, 80], [1, 1],
-        "none", "SWIZZLE_128B", "L2_PROMOTION_L2_256B", "FLOAT_OOB_FILL_NONE",
-    )  # fmt: skip
+    kind, rank, address, dims, strides, box, steps, *modes = fake.calls[-1][1:]
+    assert (kind, rank, address.value) == (9, 2, 4096)
+    assert [list(a) for a in (dims, strides, box, steps)] == [[128, 1000], [256, 0], [64, 80], [1, 1]]
+    assert modes == [0, 3, 3, 0]  # interleave, swizzle 128 B, promotion 256 B, fill
     driver.encode(TensorMap("f32", 4096, (128,), (), (64,), fill="nan"))
-    assert fake.calls[-1][-3:] == ("SWIZZLE_NONE", "L2_PROMOTION_NONE", "FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA")
+    assert fake.calls[-1][1] == 7
+    assert fake.calls[-1][-4:] == (0, 0, 0, 1)
+    fake.fails = {"cuTensorMapEncodeTiled"}
+    with pytest.raises(TilegenError, match=r"DRIVER_FAILED.*encode a tensor map"):
+        driver.encode(m)
 
 
 def test_a_failing_call_says_what_could_not_be_done(fake: FakeDriver) -> None:

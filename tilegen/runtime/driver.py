@@ -152,6 +152,7 @@ def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int)
     return Loaded(int(function), int(module), info, threads, shared_bytes)
 
 
+_MAP_ALIGNMENT = 64  # bytes, of the memory that the driver writes a map to
 _DATA_TYPES = {
     "u8": "UINT8",
     "u16": "UINT16",
@@ -166,29 +167,36 @@ _DATA_TYPES = {
 }
 
 
+@cache
+def _encode_tiled() -> Any:
+    """The driver's own function. cuda-bindings 13.0 gives it memory for the map that is aligned by chance only."""
+    return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+
+
 def encode(tensor_map: TensorMap) -> bytes:
     """The 128 bytes that the driver makes of a tensor map that passed `TensorMap.check`."""
-    driver = cuda()
+    driver, rank = cuda(), tensor_map.rank
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     promotion = f"L2_{tensor_map.promotion}B" if tensor_map.promotion else "NONE"
     fill = "NAN_REQUEST_ZERO_FMA" if tensor_map.fill == "nan" else "NONE"
-    encoded = call(
-        "encode a tensor map",
-        driver.cuTensorMapEncodeTiled(
-            driver.CUtensorMapDataType[f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}"],
-            tensor_map.rank,
-            tensor_map.address,
-            [driver.cuuint64_t(d) for d in tensor_map.dims],
-            [driver.cuuint64_t(s) for s in tensor_map.strides],
-            [driver.cuuint32_t(b) for b in tensor_map.box],
-            [driver.cuuint32_t(s) for s in tensor_map.element_strides],
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle[f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"],
-            driver.CUtensorMapL2promotion[f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"],
-            driver.CUtensorMapFloatOOBfill[f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"],
-        ),
+    memory = ctypes.create_string_buffer(SIZE + _MAP_ALIGNMENT)
+    out = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    error = _encode_tiled()(
+        ctypes.c_void_p(out),
+        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}")),
+        rank,
+        ctypes.c_void_p(tensor_map.address),
+        (ctypes.c_uint64 * rank)(*tensor_map.dims),
+        (ctypes.c_uint64 * rank)(*tensor_map.strides),
+        (ctypes.c_uint32 * rank)(*tensor_map.box),
+        (ctypes.c_uint32 * rank)(*tensor_map.element_strides),
+        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+        int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
+        int(getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
+        int(getattr(driver.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}")),
     )
-    return ctypes.string_at(int(encoded.getPtr()), SIZE)
+    call("encode a tensor map", (driver.CUresult(error), None))
+    return ctypes.string_at(out, SIZE)
 
 
 def launch(kernel: Loaded, grid: int, arguments: int, stream: int) -> None:
