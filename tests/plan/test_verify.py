@@ -378,7 +378,7 @@ VALUES: dict[str, tuple[ir.Plan, str]] = {
         edits.before(A, C, ir.QuadReduce, ir.Map("o", ir.Element("s"), HERE)),
         "s has no value here on every path",
     ),
-    "overwritten by a sharer": (edits.fragment(A, "alpha", storage="r"), "alpha has no value here on every path"),
+    "partial by another name": (edits.fragment(A, "alpha", storage="r"), "alpha is not combined over the quad yet"),
     "partial": (edits.drop(A, C, ir.QuadReduce), "z is not combined over the quad yet"),
     "combined twice": (
         edits.after(A, C, ir.QuadReduce, ir.QuadReduce("z", "sum", HERE)),
@@ -425,6 +425,28 @@ def test_a_branch_may_rely_on_what_an_equal_branch_wrote() -> None:
     other = replace(use, condition=op("gt", "Sk", 0))
     with pytest.raises(InvalidPlan, match="alpha has no value here on every path"):
         verify(edits.before(A, C, ir.QuadReduce, other))
+
+
+def test_a_loop_may_rely_on_what_an_equal_loop_wrote() -> None:
+    loop = ir.For("u", Int(0), op("ceildiv", "K", 64), (ir.Map("r", ir.Element("m"), HERE),), "", HERE)
+    write = replace(loop, body=(ir.RowFold("m", "c", "max", "quad", HERE),))
+    rows = tuple(ir.Fragment(n, "row", 64, 1, F32, n, HERE) for n in ("m", "r"))
+    plan = edits.role(G, C, fragments=(*G.roles[1].fragments, *rows))
+    verify(edits.before(plan, C, ir.WriteShared, write, loop))
+    for other in (replace(loop, start=Int(1)), *loop.body):
+        with pytest.raises(InvalidPlan, match="m has no value here on every path"):
+            verify(edits.before(plan, C, ir.WriteShared, write, other))
+
+
+def test_a_loop_may_not_rely_on_the_last_item() -> None:
+    steps = ir.Let("steps", op("sub", op("ceildiv", "K", 64), "item"), HERE)
+    write = ir.For("u", Int(0), Sym("steps"), (ir.RowFold("m", "c", "max", "quad", HERE),), "", HERE)
+    read = replace(write, body=(ir.Map("r", ir.Element("m"), HERE),))
+    rows = tuple(ir.Fragment(n, "row", 64, 1, F32, n, HERE) for n in ("m", "r"))
+    plan = edits.role(G, C, fragments=(*G.roles[1].fragments, *rows))
+    verify(edits.before(plan, C, ir.WriteShared, steps, write, read))
+    with pytest.raises(InvalidPlan, match="m has no value here on every path"):
+        verify(edits.before(plan, C, ir.WriteShared, steps, read, write))
 
 
 def one_behind() -> ir.Plan:

@@ -1,19 +1,22 @@
-"""Values of fragments: read only where they have been written, and per-thread row folds not taken for whole ones."""
+"""Values of fragments: read only where they have been written, and per-thread row folds not taken for whole ones.
+
+Fragments that share registers are names of the same values, so what counts is what the registers hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import forward, fragments_read, fragments_written, operations
-from tilegen.ir.uniform import Uniform
+from tilegen.ir.uniform import Uniform, op, symbols
 
 CONSTANT, WHOLE, PARTIAL = "constant", "whole", "partial"
 
-# fragment -> what it holds, and the branch conditions under which it holds it
+# (storage, what it holds, the conditions of branches and loops under which it holds it), sorted
 _State = tuple[tuple[str, str, frozenset[Uniform]], ...]
 
 
@@ -26,16 +29,21 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
 
 
 def _join(before: _State, after: _State) -> _State:
-    """Where paths meet: what held before the branch or loop, and still holds in some kind after it."""
-    later = {name: (kind, conditions) for name, kind, conditions in after}
-    out = []
-    for name, kind, conditions in before:
-        if name in later:
-            out.append((name, _either(kind, later[name][0]), conditions))
-    held = {name for name, _, _ in out}
-    # written inside a branch: holds in later branches of the same condition
-    out += [entry for entry in after if entry[0] not in held and entry[2]]
-    return tuple(out)
+    """Where paths meet: what held before the branch or loop still holds something, and what was written inside it
+    holds in later branches and loops of the same condition."""
+    out = set()
+    for storage, kind, conditions in before:
+        for other, later, _ in after:
+            if other == storage:
+                kind = _either(kind, later)
+        out.add((storage, kind, conditions))
+    known = {(storage, conditions) for storage, _, conditions in out}
+    out |= {entry for entry in after if (entry[0], entry[2]) not in known}
+    return _sorted(out)
+
+
+def _sorted(entries: Iterable[tuple[str, str, frozenset[Uniform]]]) -> _State:
+    return tuple(sorted(set(entries), key=lambda e: (e[0], e[1], sorted(map(repr, e[2])))))
 
 
 def _either(a: str, b: str) -> str:
@@ -51,28 +59,32 @@ class _Analysis:
     found: dict[tuple[Path, str], None] = field(default_factory=dict)
 
     def step(self, operation: ir.Operation, path: Path, state: _State) -> _State:
+        if isinstance(operation, ir.Let):  # bound anew: conditions on its old value say nothing any more
+            return tuple(e for e in state if not any(operation.name in symbols(c) for c in e[2]))
         conditions = self._conditions(path)
-        held = {name: kind for name, kind, needs in state if needs <= conditions}
+        held: dict[str, str] = {}
+        for storage, kind, needs in state:
+            if needs <= conditions:
+                held[storage] = _either(kind, held.get(storage, kind))
         for name in dict.fromkeys(fragments_read(operation)):
-            if name not in held:
+            if self._storage(name) not in held:
                 self.found[(path, f"{name} has no value here on every path")] = None
         kind = self._kind(operation, path, held)
         for name in fragments_written(operation):
             storage = self._storage(name)
-            state = tuple(e for e in state if self._storage(e[0]) != storage)
-            state = (*state, (name, kind, conditions))
-        return tuple(sorted(state, key=lambda e: e[0]))
+            state = (*(e for e in state if e[0] != storage), (storage, kind, conditions))
+        return _sorted(state)
 
     def _kind(self, operation: ir.Operation, path: Path, held: dict[str, str]) -> str:
         """What the written fragment holds. Reports row folds read before they are combined."""
         reads = fragments_read(operation)
-        partial = [n for n in reads if held.get(n) == PARTIAL]
+        partial = [n for n in reads if held.get(self._storage(n)) == PARTIAL]
         match operation:
             case ir.Init():
                 return CONSTANT
             case ir.RowFold(_, _, _, scope):
                 return PARTIAL if scope == "thread" else WHOLE
-            case ir.QuadReduce(fragment, "sum") if held.get(fragment) == WHOLE:
+            case ir.QuadReduce(fragment, "sum") if held.get(self._storage(fragment)) == WHOLE:
                 self.found[(path, f"{fragment} is whole already: its sum would count four times")] = None
                 return WHOLE
             case ir.QuadReduce():
@@ -84,8 +96,9 @@ class _Analysis:
         return WHOLE
 
     def _conditions(self, path: Path) -> frozenset[Uniform]:
-        above = (self.at.get(path[:n]) for n in range(3, len(path)))
-        return frozenset(o.condition for o in above if isinstance(o, ir.If))
+        above = [self.at[path[:n]] for n in range(3, len(path))]
+        taken = [o.condition for o in above if isinstance(o, ir.If)]
+        return frozenset((*taken, *(op("lt", o.start, o.stop) for o in above if isinstance(o, ir.For))))
 
     def _fragment(self, name: str) -> ir.Fragment:
         return next(f for f in self.role.fragments if f.name == name)
