@@ -59,7 +59,7 @@ def synchronise(s: Scheduled) -> Plan:
     rings, top = _barriers(rings, top)
     threads = 128 * (1 + s.workers.count)
     entry = min(255, REGISTER_FILE // threads // 8 * 8)
-    descriptors = tuple(descriptor(f"map_{t}", g, store=False, span=g.move.span) for t, g in geometries.items())
+    descriptors = tuple(descriptor(t, g, store=False, span=g.move.span) for t, g in geometries.items())
     roles = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
         RolePlan(

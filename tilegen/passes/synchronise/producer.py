@@ -112,6 +112,6 @@ def load(tile: str, c: Context) -> list[Operation]:
             at = (*where[: g.row_dim], shifted, *where[g.row_dim + 1 :])
         out.append(WaitEmpty(slot, span, tile))
         out.append(Expect(slot, ring.bytes, span, tile))
-        out += [TmaLoad(f"map_{tile}", b.coordinates, slot, b.offset, b.bytes, span, tile) for b in boxes(g, at)]
+        out += [TmaLoad(tile, b.coordinates, slot, b.offset, b.bytes, span, tile) for b in boxes(g, at)]
     out.append(Advance(cursor, span, tile))
     return out

@@ -125,7 +125,7 @@ class Stores:
                 fail(Code.ALIAS_ROOM, s.store(o.tensor).span, buffer=o.tensor, host=host)
         if o.tensor not in self.staged:
             self.staged[o.tensor] = g
-            self.descriptors.append(descriptor(f"map_{o.tensor}", g, store=True, span=span))
+            self.descriptors.append(descriptor(o.tensor, g, store=True, span=span))
         buffer = staging_name(o.tensor)
         if host is None:
             out.append(StoreWait(0, True, span, name))
@@ -134,7 +134,7 @@ class Stores:
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
         out += [
-            TmaStore(f"map_{o.tensor}", b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)
+            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)
         ]
         out.append(StoreCommit(span, name))
         if host is not None:
