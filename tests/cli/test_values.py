@@ -6,31 +6,22 @@ import pytest
 
 from tilegen.cli.values import parameters, sizes
 from tilegen.diagnostics.core import TilegenError
-from tilegen.ir.dtypes import DType
 
 
-def test_parameters_take_numbers_truth_values_and_element_types() -> None:
-    assert parameters(("D=64", "causal=true", "exact=false", "T=f16", "eps=1e-5")) == {
-        "D": 64,
-        "causal": True,
-        "exact": False,
-        "T": DType.F16,
-        "eps": 1e-5,
+def test_parameters_keep_the_text_of_their_values() -> None:
+    assert parameters(("D=64", "causal=true", "T = f16", "eps=1e-5")) == {
+        "D": "64",
+        "causal": "true",
+        "T": "f16",
+        "eps": "1e-5",
     }
-
-
-def test_an_integer_stays_an_integer_and_true_is_no_number() -> None:
-    values = parameters(("D=64", "causal=true", "x=1.0"))
-    assert type(values["D"]) is int
-    assert type(values["causal"]) is bool
-    assert type(values["x"]) is float
 
 
 def test_sizes_take_numbers_scalars_and_lists() -> None:
     assert sizes(("B=2,Sq=[0, 9,130],Sk=77", "scale=-0.5")) == {"B": 2, "Sq": [0, 9, 130], "Sk": 77, "scale": -0.5}
 
 
-@pytest.mark.parametrize("pair", ["D", "D=", "=3", "2D=3", "D=sixty", "T=f64", "causal=True"])
+@pytest.mark.parametrize("pair", ["D", "D=", "=3", "2D=3", "D E=3"])
 def test_a_parameter_that_is_no_name_and_value_is_refused(pair: str) -> None:
     with pytest.raises(TilegenError, match="BAD_USAGE: -D"):
         parameters((pair,))

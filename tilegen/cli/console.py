@@ -21,9 +21,9 @@ def stderr_has_colour() -> bool:
     return Console(file=sys.stderr).color_system is not None
 
 
-def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """A plain table: numbers to the right, the first column to the left."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A plain table: columns of numbers to the right, others to the left."""
+    made = Table(box=None, pad_edge=False)
     for column, name in enumerate(header):
         numbers = bool(rows) and all(_is_number(row[column]) for row in rows)
         made.add_column(name, justify="right" if numbers else "left", header_style="dim", no_wrap=numbers)

@@ -13,7 +13,21 @@ from tilegen.diagnostics.render import render
 from tilegen.syntax.span import Source
 
 CHECK_FAILED, WRONG_USAGE = 1, 2
-_USAGE = {Code.BAD_USAGE.name, Code.CANNOT_WRITE.name}
+# What is wrong with the command line rather than with the spec.
+_USAGE = frozenset(
+    code.name
+    for code in (
+        Code.BAD_USAGE,
+        Code.CANNOT_WRITE,
+        Code.FILE_IS_FOLDER,
+        Code.FILE_MISSING,
+        Code.FILE_UNREADABLE,
+        Code.PARAMETER_MISSING,
+        Code.PARAMETER_VALUE,
+        Code.TARGET_UNSUPPORTED,
+        Code.UNKNOWN_PARAMETER,
+    )
+)
 
 
 class Commands(click.Group):

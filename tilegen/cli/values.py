@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.dtypes import DType
-from tilegen.ir.tile import ParamValue
 
 SizeValue = int | float | list[int]
-Parameters = dict[str, ParamValue]
+Parameters = dict[str, str]
 Sizes = dict[str, SizeValue]
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -17,15 +15,14 @@ _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
 def parameters(pairs: tuple[str, ...]) -> Parameters:
-    """`("D=64", "causal=true", "T=f16")` as parameter values.
-
-    Fails with BAD_USAGE on anything that is not name=value with a number, true, false or an element type.
+    """`("D=64", "causal=true", "T=f16")` as names and the text of their values, which the kernel's own
+    parameters give a meaning. Fails with BAD_USAGE on anything that is not name=value.
     """
     values: Parameters = {}
     for pair in pairs:
         name, text = _split(pair, "-D")
         _once(name, values, "-D")
-        values[name] = _parameter(name, text)
+        values[name] = text
     return values
 
 
@@ -53,18 +50,6 @@ def _split(pair: str, option: str) -> tuple[str, str]:
 def _once(name: str, values: Parameters | Sizes, option: str) -> None:
     if name in values:
         fail(Code.BAD_USAGE, None, what=f"{option} gives {name} twice")
-
-
-def _parameter(name: str, text: str) -> ParamValue:
-    if text in ("true", "false"):
-        return text == "true"
-    if text in {dtype.value for dtype in DType}:
-        return DType(text)
-    number = _number(text)
-    if number is None:
-        wanted = "a number, true, false, or an element type: " + ", ".join(dtype.value for dtype in DType)
-        fail(Code.BAD_USAGE, None, what=f"-D {name} has no value that a parameter can take", got=text, wanted=wanted)
-    return number
 
 
 def _size(name: str, text: str) -> SizeValue:

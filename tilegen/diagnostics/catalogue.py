@@ -567,9 +567,9 @@ class Code(enum.Enum):
         "the output files cannot be written to {folder}: {reason}",
         ("choose another folder with -o",),
     )
-    TARGET_NOT_YET = Entry(
-        "the target {target} cannot be compiled for yet",
-        ("leave out --target, or give --target hopper",),
+    RESULT_WRONG = Entry(
+        "the kernel's {output} is not what its equation says, first at [{place}]",
+        ("this is a fault of tilegen, not of the spec: report it with the spec, the sizes and the seed",),
     )
     NOT_A_KERNEL = Entry(
         "{file} holds no kernel: {reason}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.ir.plan import For, If, Operation, Plan, Work
+from tilegen.ir.plan_op_text import operation_text
 from tilegen.ir.tile import Definition, Move, TileProgram
 from tilegen.targets.hopper.sass import Function, Instruction
 
@@ -17,7 +18,7 @@ class Step:
 
     role: str
     where: str
-    operations: tuple[tuple[str, int], ...]  # (kind, how many), in order of first appearance
+    operations: tuple[tuple[str, int], ...]  # (text, how many), in order of first appearance
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,13 @@ def _walk(body: tuple[Operation, ...], where: tuple[str, ...]) -> Iterator[tuple
         elif isinstance(operation, For):
             yield from _walk(operation.body, (*where, operation.label or f"for {operation.var}"))
         elif isinstance(operation, If):
-            yield from _walk(operation.body, (*where, "if"))
+            yield from _walk(operation.body, (*where, operation_text(operation).rstrip(":")))
 
 
 def _steps(found: list[tuple[str, str, Operation]]) -> tuple[Step, ...]:
     grouped: dict[tuple[str, str], Counter[str]] = {}
     for role, where, operation in found:
-        grouped.setdefault((role, where), Counter())[type(operation).__name__] += 1
+        grouped.setdefault((role, where), Counter())[operation_text(operation)] += 1
     return tuple(Step(role, where, tuple(kinds.items())) for (role, where), kinds in grouped.items())
 
 

@@ -1,0 +1,152 @@
+"""`tilegen run`: a kernel on random data, against the float64 value of the spec's equations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.cli.compile import compile_spec
+from tilegen.cli.console import stdout, table
+from tilegen.cli.engine import gpu, poisoned, run_kernel
+from tilegen.cli.values import Parameters, Sizes, SizeValue
+from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.tile import TileProgram
+from tilegen.oracle import (
+    Comparison,
+    Result,
+    Space,
+    batch_axes,
+    compare,
+    default_sizes,
+    evaluate,
+    random_inputs,
+    scalar_values,
+)
+from tilegen.runtime.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One output: what was wanted, what came, and how the two compare."""
+
+    name: str
+    result: Result
+    got: npt.NDArray[Any]
+    comparison: Comparison
+
+
+def run_command(spec: Path, parameters: Parameters, target: str, given: Sizes, emulate: bool, seed: int) -> None:
+    """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
+    done = compile_spec(spec, parameters, target)
+    device = None if emulate else gpu()
+    sizes, scalars = arguments(done.program, given, small=device is None)
+    inputs = random_inputs(done.program, sizes, seed)
+    results = evaluate(done.program, sizes, scalars, inputs)
+
+    out = stdout()
+    out.print(done.title, style="bold", markup=False)
+    out.print(", ".join(f"{name}={_number(value)}" for name, value in {**sizes, **scalars}.items()), markup=False)
+    where = f"on {device.name}" if device else "the PTX in the emulator" + ("" if emulate else ": no Hopper GPU here")
+    out.print(f"{where}, random data with seed {seed}", markup=False)
+
+    outputs = {name: poisoned(result.value.shape, result.dtype.numpy) for name, result in results.items()}
+    kernel = Kernel(done.program, done.plan, done.built)
+    outcome = run_kernel(kernel, inputs, outputs, {**_dense(sizes), **scalars}, on_gpu=device is not None)
+    judged = [
+        Judged(name, result, got, compare(result, got, batch_axes(done.program, name)))
+        for name, result in results.items()
+        for got in (outcome.outputs[name],)
+    ]
+    out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
+    out.print(f"time: {outcome.time}; compiled in {done.seconds:.2f} s", markup=False)
+    wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
+    if wrong:
+        raise TilegenError(wrong)
+
+
+def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str, int | list[int]], dict[str, float]]:
+    """Every size and every scalar: those given, else the spec's defaults, else small or large ones.
+
+    The batch size follows the number of lengths given for a ragged size. Fails with BAD_USAGE.
+    """
+    names = {size.name for size in program.sizes}
+    scalars = {scalar.name for scalar in program.scalars}
+    for name in given:
+        if name not in names | scalars:
+            known = ", ".join([size.name for size in program.sizes] + [scalar.name for scalar in program.scalars])
+            fail(Code.BAD_USAGE, None, what=f"--size: {program.name} has no {name}", got=name, wanted=known)
+    sizes: dict[str, int | list[int]] = dict(default_sizes(program, small=small))
+    for ragged in program.ragged:
+        lengths = given.get(ragged.size)
+        if isinstance(lengths, list):
+            sizes[ragged.over] = len(lengths)
+    sizes |= {name: _size(name, value) for name, value in given.items() if name in names}
+    wanted = {name: _scalar(name, value) for name, value in given.items() if name in scalars}
+    values = scalar_values(program, sizes, wanted)
+    try:
+        Space.of(program, sizes, values)
+    except ValueError as error:
+        fail(Code.BAD_USAGE, None, what=f"--size: {error}")
+    return sizes, values
+
+
+def _size(name: str, value: SizeValue) -> int | list[int]:
+    if isinstance(value, float) or (isinstance(value, int) and value < 0):
+        fail(Code.BAD_USAGE, None, what=f"--size: {name} is a size", got=str(value), wanted="a whole number from 0 up")
+    return value
+
+
+def _scalar(name: str, value: SizeValue) -> int | float:
+    if isinstance(value, list):
+        fail(Code.BAD_USAGE, None, what=f"--size: {name} is a scalar", got=str(value), wanted="a number")
+    return value
+
+
+def _dense(sizes: Mapping[str, int | list[int]]) -> dict[str, int]:
+    return {name: value for name, value in sizes.items() if isinstance(value, int)}
+
+
+def _number(value: SizeValue) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace(" ", "")
+
+
+def _row(judged: Judged) -> list[object]:
+    """The error at the point that uses most of what is allowed, relative to the value there unless that is 0."""
+    c = judged.comparison
+    error = allowed = "0"
+    if c.worst_at is not None:
+        value, room = float(judged.result.value[c.worst_at]), float(judged.result.allowed[c.worst_at])
+        distance = abs(float(judged.got[c.worst_at]) - value)
+        scale, unit = (abs(value), "") if value else (1.0, " absolute")
+        error, allowed = f"{distance / scale:.2e}{unit}", f"{room / scale:.2e}{unit}"
+    return [
+        judged.name,
+        error,
+        allowed,
+        "" if c.relative is None else f"{c.relative:.2e}",
+        f"{c.absolute:.2e}",
+        "right" if c.right else f"wrong ({c.mismatches} points not finite or not written)" if c.mismatches else "wrong",
+    ]
+
+
+def _wrong(program: TileProgram, judged: Judged) -> Diagnostic:
+    c, result = judged.comparison, judged.result
+    place = c.mismatch_at if c.mismatches else c.worst_at
+    assert place is not None, "an output that is wrong is wrong somewhere"
+    value, allowed = float(result.value[place]), float(result.allowed[place])
+    margin = f" ± {allowed:.3g}" if math.isfinite(value) and np.isfinite(allowed) else ""
+    return fault(
+        Code.RESULT_WRONG,
+        program.definition(judged.name).span,
+        got=f"{float(judged.got[place]):.8g}",
+        wanted=f"{value:.8g}{margin}",
+        output=judged.name,
+        place=", ".join(str(n) for n in place),
+    )

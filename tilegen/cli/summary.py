@@ -1,0 +1,41 @@
+"""The short table after a build: what the kernel needs, and what it was made with."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from rich.console import Console
+
+from tilegen.cli.compile import Compilation
+from tilegen.cli.console import table
+
+THREADS_A_WARPGROUP = 128
+SHARED_LIMIT = 227 * 1024  # bytes of shared memory that one CTA may have on Hopper
+
+
+def print_summary(out: Console, done: Compilation) -> None:
+    """Registers per role, spills, shared memory, ring depths, times and versions."""
+    plan, built = done.plan, done.built
+    rows = [
+        [
+            role.name,
+            role.warpgroups * THREADS_A_WARPGROUP,
+            role.registers or plan.registers_at_entry,
+        ]
+        for role in plan.roles
+    ]
+    out.print(done.title, style="bold", markup=False)
+    out.print(table(["role", "threads", "registers a thread"], rows))
+    stages = ", ".join(f"{ring.name} {ring.depth}" for ring in plan.rings) or "none"
+    spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
+    facts = (
+        ("spills", f"{spills} bytes" if spills else "none"),
+        ("shared memory", f"{plan.shared_bytes} of {SHARED_LIMIT} bytes"),
+        ("stages", stages),
+        ("time", f"{done.seconds:.2f} s, of which NVRTC {built.seconds:.2f} s"),
+        ("made with", f"tilegen {version('tilegen')}, NVRTC {'.'.join(map(str, built.nvrtc_version))}"),
+    )
+    for name, value in facts:
+        out.print(f"{name}: {value}", markup=False)
+    for note in plan.notes:
+        out.print(f"note: {note}", markup=False)

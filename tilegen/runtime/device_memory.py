@@ -1,0 +1,75 @@
+"""Arrays in a GPU's memory where no framework is at hand, and the time that work on the GPU takes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.runtime.driver import call, cuda, current
+
+
+class DeviceArray:
+    """A C-contiguous copy of a numpy array on a GPU; any framework can read it by `__cuda_array_interface__`.
+
+    Its memory is freed when it is no longer referred to.
+    """
+
+    def __init__(self, host: npt.NDArray[Any], device: int = 0) -> None:
+        host = np.ascontiguousarray(host)
+        self.shape, self.dtype, self._device = host.shape, host.dtype, device
+        with current(device):
+            self._pointer = int(call("allocate GPU memory", cuda().cuMemAlloc(max(host.nbytes, 1))))
+            weakref.finalize(self, _free, self._pointer, device)
+            if host.nbytes:
+                call("copy to the GPU", cuda().cuMemcpyHtoD(self._pointer, host.ctypes.data, host.nbytes))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._pointer, False),
+            "strides": None,
+            "stream": None,
+        }
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy in CPU memory, after everything on the default stream is done. Raises TilegenError."""
+        host = np.empty(self.shape, self.dtype)
+        if host.nbytes:
+            with current(self._device):
+                call("copy from the GPU", cuda().cuMemcpyDtoH(host.ctypes.data, self._pointer, host.nbytes))
+        return host
+
+
+def _free(pointer: int, device: int) -> None:
+    with current(device):
+        cuda().cuMemFree(pointer)
+
+
+def seconds_on_gpu(launch: Callable[[], object], times: int, device: int = 0) -> list[float]:
+    """How long each of `times` launches on the default stream takes by the GPU's clock, after one that does not count.
+
+    Raises TilegenError where a launch fails.
+    """
+    driver = cuda()
+    with current(device):
+        events = [call("make a timer", driver.cuEventCreate(0)) for _ in range(times + 1)]
+        try:
+            launch()
+            for event in events[:-1]:
+                call("start a timer", driver.cuEventRecord(event, 0))
+                launch()
+            call("stop a timer", driver.cuEventRecord(events[-1], 0))
+            call("run the kernel", driver.cuEventSynchronize(events[-1]))
+            milliseconds = [call("read a timer", driver.cuEventElapsedTime(a, b)) for a, b in pairwise(events)]
+            return [each / 1e3 for each in milliseconds]
+        finally:
+            for event in events:
+                driver.cuEventDestroy(event)
