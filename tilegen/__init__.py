@@ -1,0 +1,41 @@
+"""tilegen compiles tile specs to TMA kernels for Hopper, checks their movement, and runs them on a GPU or the CPU.
+
+`compile` loads the compiler when it is first called, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilegen.diagnostics.core import TilegenError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from tilegen.ir.tile import ParamValue
+    from tilegen.runtime.kernel import Kernel
+
+__all__ = ["TilegenError", "compile"]
+
+
+def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
+    """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
+
+    `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`. Raises TilegenError with every
+    fault of the spec, and where the machine code does not hold what was planned.
+    """
+    from pathlib import Path
+
+    from tilegen.passes.pipeline import lower
+    from tilegen.runtime.kernel import Kernel
+    from tilegen.sema.loading import load, read_source
+    from tilegen.syntax.span import Source
+    from tilegen.targets.hopper.build import build
+
+    text = isinstance(spec, str) and "{" in spec
+    source = Source("<text>", str(spec)) if text else read_source(Path(spec))
+    program = load(source, params)
+    built = build(lower(program), source)
+    if built.diagnostics:
+        raise TilegenError(built.diagnostics)
+    return Kernel(program, built.plan, built)

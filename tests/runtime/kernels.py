@@ -87,10 +87,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale(
   if (i < m) r[i] = a;
 }
 """
-    scalar = Scalar(
-        "a", F32, Constraint(">", 0.0, at(3)), Apply("div", (Number(1.0, F32, at(3)), Symbol("N", F32, at(3))), F32, at(3)),
-        at(3),
-    )  # fmt: skip
+    one_over_n = Apply("div", (Number(1.0, F32, at(3)), Symbol("N", F32, at(3))), F32, at(3))
+    scalar = Scalar("a", F32, Constraint(">", 0.0, at(3)), one_over_n, at(3))
     params = (
         PointerParam("X"), StrideParam("X", 0), StrideParam("X", 1), PointerParam("Y"), StrideParam("Y", 0),
         PointerParam("R"), SizeParam("M"), SizeParam("N"), ScalarParam("a"),

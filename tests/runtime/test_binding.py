@@ -207,7 +207,18 @@ def test_row_stores_want_aligned_rows() -> None:
 
 
 def test_a_pointed_tensor_without_a_stride_must_be_packed() -> None:
-    (d,) = faults(rows(1), A=view(64, 64), B=view(60, 64), C=view(64, 60, strides=(1, 64)))
+    plan = replace(rows(1), roles=())
+    crooked = view(64, 60, strides=(1, 64))
+    (d,) = faults(plan, A=view(64, 64), B=view(60, 64), C=crooked)
+    assert d.code == "ARRAY_INNER_STRIDE"
+    strided = replace(plan, params=(*plan.params, StrideParam("C", 1)))
+    assert bound(strided, A=view(64, 64), B=view(60, 64), C=crooked).grid
+
+
+def test_row_stores_want_contiguous_columns() -> None:
+    plan = rows(1)
+    plan = replace(plan, params=(*plan.params, StrideParam("C", 1)))
+    (d,) = faults(plan, A=view(64, 64), B=view(60, 64), C=view(64, 60, strides=(1, 64)))
     assert d.code == "ARRAY_INNER_STRIDE"
 
 

@@ -191,11 +191,12 @@ def _unread(made: TensorMap, views: Mapping[str, ArrayView]) -> TensorMap:
 def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[str, Span]) -> Iterator[Diagnostic]:
     strided = {(p.tensor, p.dim) for p in plan.params if isinstance(p, StrideParam)}
     pointed = {p.tensor for p in plan.params if isinstance(p, PointerParam)}
-    mapped = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
+    whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
+    whole |= {(store.tensor, store.col_dim) for store in _row_stores(plan)}
     for t in plan.tensors:
         view, span = views[t.name], spans.get(t.name)
         for dim, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
-            packed = (t.name, dim) in mapped or (t.name in pointed and (t.name, dim) not in strided)
+            packed = (t.name, dim) in whole or (t.name in pointed and (t.name, dim) not in strided)
             if packed and extent > 1 and stride != t.dtype.bytes:
                 got, wanted = f"a stride of {stride} bytes", f"{t.dtype.bytes} bytes"
                 yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=t.name, dim=dim)

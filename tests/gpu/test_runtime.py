@@ -1,0 +1,164 @@
+"""The runtime on a real GPU: frameworks, streams, graph capture, and the driver's tensor maps against ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime import kernels
+from tilegen.diagnostics.core import TilegenError
+from tilegen.runtime import driver
+from tilegen.runtime.kernel import Kernel
+from tilegen.targets.hopper.tensor_map import TensorMap
+
+pytestmark = pytest.mark.gpu
+
+
+@cache
+def scale() -> Kernel:
+    return kernels.scale()
+
+
+@cache
+def padded_sum() -> Kernel:
+    return kernels.padded_sum()
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_the_device_is_described() -> None:
+    info = driver.device_info(0)
+    assert info.capability == (9, 0)
+    assert info.sm_count > 50
+    assert info.driver >= (13, 0)
+
+
+def test_torch_tensors(torch: Any) -> None:
+    x = torch.randn(70, 40, device="cuda")[:, :37]
+    y = padded_sum()(X=x)
+    assert y.device == x.device
+    torch.testing.assert_close(y, x.sum(1), rtol=1e-4, atol=1e-4)
+    out = scale()(X=x.T, a=3.0)
+    torch.testing.assert_close(out.Y, 3 * x.T, rtol=0, atol=0)
+    assert bool((out.R == 3).all())
+
+
+def test_cupy_arrays() -> None:
+    cupy = pytest.importorskip("cupy")
+    x = cupy.random.standard_normal((70, 64), dtype=cupy.float32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        y = padded_sum()(X=x)
+    stream.synchronize()
+    assert isinstance(y, cupy.ndarray)
+    np.testing.assert_allclose(y.get(), x.get().sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_jax_arrays_are_read_through_dlpack(torch: Any) -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.random.normal(jax.random.key(3), (70, 64))
+    y = torch.empty(70, device="cuda")
+    torch.cuda.synchronize()
+    padded_sum()(X=x, Y=y)
+    torch.cuda.synchronize()
+    np.testing.assert_allclose(y.cpu().numpy(), np.asarray(x).sum(1), rtol=1e-4, atol=1e-4)
+    with pytest.raises(TilegenError, match="OUTPUT_NOT_ALLOCATED"):
+        padded_sum()(X=x)
+
+
+def slow(torch: Any, then: Callable[[], None]) -> None:
+    """Work that keeps the current stream busy for some milliseconds, then `then`."""
+    torch.cuda._sleep(20_000_000)
+    then()
+
+
+def test_launches_go_to_the_current_stream(torch: Any) -> None:
+    """Case 49: what runs before on the stream is seen, although nothing waits."""
+    x, y = torch.zeros(70, 64, device="cuda"), torch.full((70,), -1.0, device="cuda")
+    padded_sum()(X=x, Y=y)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        slow(torch, lambda: x.fill_(1))
+        padded_sum()(X=x, Y=y)
+        assert not stream.query()  # the call did not wait
+    stream.synchronize()
+    assert bool((y == 64).all())
+
+
+def test_launches_can_be_captured(torch: Any) -> None:
+    """Case 49: a graph replays the launch on what its memory holds then."""
+    x, y = torch.zeros(70, 64, device="cuda"), torch.empty(70, device="cuda")
+    launch = padded_sum().prepare(X=x, Y=y)
+    launch()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch()
+        padded_sum()(X=x, Y=y)
+    for value in (1.0, 2.0):
+        x.fill_(value)
+        y.fill_(-1)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert bool((y == 64 * value).all())
+
+
+def test_empty_arrays(torch: Any) -> None:
+    """Case 8: no zero extent reaches the driver."""
+    assert torch.equal(padded_sum()(X=torch.empty(70, 0, device="cuda")), torch.zeros(70, device="cuda"))
+    assert padded_sum()(X=torch.empty(0, 64, device="cuda")).shape == (0,)
+
+
+def test_bad_strides_are_named_before_the_driver_sees_them(torch: Any) -> None:
+    with pytest.raises(TilegenError, match="TMA_STRIDE_ALIGNMENT"):
+        padded_sum()(X=torch.empty(64, 250, device="cuda"))
+    with pytest.raises(TilegenError, match="TMA_ADDRESS"):
+        padded_sum()(X=torch.empty(64 * 256 + 1, device="cuda")[1:].view(64, 256))
+
+
+def test_strides_past_4_gib(torch: Any) -> None:
+    """Cases 25 and 26."""
+    far = 2**31 + 64
+    x = torch.zeros(2 * far, device="cuda")
+    x[far : far + 64] = 1
+    rows = torch.as_strided(x, (2, 64), (far, 1))
+    assert padded_sum()(X=rows).tolist() == [0, 64]
+
+
+def test_the_driver_encodes_the_fields_where_we_do(torch: Any) -> None:
+    """Every field that we lay out ourselves, for the emulator, stands where the driver puts it."""
+    address = torch.empty(1 << 20, device="cuda").data_ptr()
+    maps = [
+        TensorMap("bf16", address, (128, 1000, 8, 3), (256, 256000, 2048000), (64, 80, 2, 1), swizzle=128),
+        TensorMap("f16", address, (128, 1000), (256,), (32, 80), swizzle=64, promotion=256),
+        TensorMap("f32", address, (40, 1000, 2), (176, 2**37), (8, 80, 1), (1, 3, 1), swizzle=32, fill="nan"),
+        TensorMap("u8", address, (4096,), (), (256,), promotion=128),
+        TensorMap("i32", address, (4, 5, 6, 7, 8), (16, 80, 480, 3360), (4, 5, 6, 7, 8), promotion=64),
+    ]
+    for m in maps:
+        assert m.check("X") == []
+        assert TensorMap.from_bits(driver.encode(m)) == m
+
+
+def test_a_call_costs_microseconds(torch: Any) -> None:
+    import time
+
+    x, y = torch.zeros(70, 64, device="cuda"), torch.empty(70, device="cuda")
+    kernel = padded_sum()
+    launch = kernel.prepare(X=x, Y=y)
+    for run, limit in ((launch, 30e-6), (lambda: kernel(X=x, Y=y), 120e-6)):
+        best = 1.0
+        for _ in range(20):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(50):
+                run()
+            best = min(best, (time.perf_counter() - start) / 50)
+        assert best < limit
