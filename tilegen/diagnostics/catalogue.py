@@ -338,6 +338,40 @@ class Code(enum.Enum):
         "the plan made from this breaks its own rules, at `{line}`: {reason}",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
     )
+    SHARED_MEMORY_FULL = Entry(
+        "the tiles of {kernel} need {over} bytes more shared memory than there is; {largest} takes most",
+        ("{shrink}", "use smaller blocks", "let an output use the bytes of a tile: `alias OUTPUT, TILE`"),
+        "a CTA on sm_90 has at most 232448 bytes of shared memory",
+    )
+    TOO_MANY_THREADS = Entry(
+        "{warpgroups} warpgroups of 128 threads for the {role} are too many for one CTA",
+        ("use fewer consumers, and a smaller block for their axis",),
+        "a CTA has at most 1024 threads",
+    )
+    TOO_MANY_BARRIERS = Entry(
+        "the consumers need more named barriers than there are, to take turns and to meet",
+        ("use fewer consumers", "drop `take_turns`"),
+        "a CTA has 16 named barriers",
+    )
+    REGISTER_FILE_FULL = Entry(
+        "the registers given to producer and consumers are more than the CTA has: the kernel would never start",
+        ("give fewer `registers`", "drop `registers` from the schedule, and let tilegen split them"),
+        "setmaxnreg: the sum of threads x registers is at most threads x registers at entry",
+    )
+    REGISTERS_FULL = Entry(
+        "here a thread of the {role} holds more values than its registers take; {largest} takes most",
+        (
+            "use smaller blocks, or more consumers for the same block",
+            "give the {role} more `registers`",
+            "drop `late` or `ahead`: a step that runs late keeps its values for longer",
+        ),
+        "values that do not fit go to memory, and the products wait for them",
+    )
+    GRID_TOO_LARGE = Entry(
+        "{kernel} would need too many CTAs at these sizes",
+        ("use larger blocks", "make the schedule `persistent static`"),
+        "a grid has at most 2**31 - 1 CTAs",
+    )
     # ---- building (tilegen.targets) ----
     TMA_RANK = Entry(
         "{tensor}: a TMA tensor map has one to five dimensions",
@@ -561,6 +595,34 @@ class Code(enum.Enum):
         "a constraint on a scalar is relied upon when the kernel is made, so it is checked at every launch",
     )
     # ---- emulation (tilegen.emulate) ----
+    PTX_SYNTAX = Entry(
+        "PTX line {line}: {what}",
+        ("give the emulator PTX that NVRTC wrote for sm_90a",),
+    )
+    PTX_UNKNOWN_INSTRUCTION = Entry(
+        "PTX line {line}: the emulator does not know {instruction}: {why}",
+        ("run the kernel on a GPU, or use an instruction that docs/emulator.md lists",),
+    )
+    EMULATED_LAUNCH = Entry(
+        "the emulated launch is not possible: {what}",
+        ("compare the launch with the kernel's parameters and launch bounds",),
+    )
+    EMULATED_ADDRESS = Entry(
+        "emulated global memory: {what}",
+        ("map the array with GlobalMemory.alloc first",),
+    )
+    EMULATED_FAULT = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("on a GPU this is an error, or undefined: look at the values that reach this line",),
+    )
+    EMULATED_HANG = Entry(
+        "CTA {cta} hangs: no thread can run.\n  {waits}",
+        ("look for the arrival, the bytes or the registers that the lines above miss",),
+    )
+    EMULATED_STEP_LIMIT = Entry(
+        "CTA {cta} is not done after {limit} steps; it is now at {instruction}, PTX line {line}",
+        ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
+    )
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
     CANNOT_WRITE = Entry(
