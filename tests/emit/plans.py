@@ -103,7 +103,10 @@ def copy_plan(dtype: DType = DType.BF16, cols: int = 64, swizzle: int = 128) -> 
             *where,
             WaitEmpty(slot, s),
             Expect(slot, size, s),
-            *(TmaLoad("x", (op("add", "column", n * chunk), Sym("row")), slot, n * load_bytes, load_bytes, s) for n in boxes),
+            *(
+                TmaLoad("x", (op("add", "column", n * chunk), Sym("row")), slot, n * load_bytes, load_bytes, s)
+                for n in boxes
+            ),
             Advance("x", s),
         ), s),
     )  # fmt: skip
@@ -121,7 +124,10 @@ def copy_plan(dtype: DType = DType.BF16, cols: int = 64, swizzle: int = 128) -> 
             WriteShared("y", "v", s),
             FenceAsync(s),
             GroupSync(1, s),
-            *(TmaStore("y", (op("add", "column", n * chunk), own_row), "y", n * store_bytes, store_bytes, s) for n in boxes),
+            *(
+                TmaStore("y", (op("add", "column", n * chunk), own_row), "y", n * store_bytes, store_bytes, s)
+                for n in boxes
+            ),
             StoreCommit(s),
         ), s),
         StoreWait(0, False, s),
@@ -347,10 +353,11 @@ def attention_plan(dtype: DType = DType.BF16) -> Plan:
         exists = Bound(0, -1, op("sub", op("sub", "Sk", 1), first))
         return Mask("s", ((causal, exists),), float("-inf"), s, "s")
 
+    new = Element("m_new")
     softmax: tuple[Operation, ...] = (
         RowFold("top", "s", "max", "quad", p_line, "p"),
         Map("m_new", apply("max", apply("mul", Element("top"), SCALE), Element("m")), p_line, "p"),
-        Map("m_safe", apply("select", apply("eq", Element("m_new"), LOWEST), Literal(0.0), Element("m_new")), p_line, "p"),
+        Map("m_safe", apply("select", apply("eq", new, LOWEST), Literal(0.0), new), p_line, "p"),
         Map("alpha", apply("ex2", apply("sub", Element("m"), Element("m_safe"))), p_line, "p"),
         Map("m", Element("m_new"), p_line, "p"),
         Map("e", apply("ex2", apply("fma", Element("s"), SCALE, apply("neg", Element("m_safe")))), p_line, "p"),
@@ -378,6 +385,8 @@ def attention_plan(dtype: DType = DType.BF16) -> Plan:
             rescale,
         )
 
+    log2 = apply("add", Element("m"), apply("lg2", Element("l")))
+    corner = (Sym("batch"), own_row, Sym("head"), Int(0))
     consumer: tuple[Operation, ...] = (
         SetRegisters(160, True, s),
         OrderStart(1, s),
@@ -410,9 +419,8 @@ def attention_plan(dtype: DType = DType.BF16) -> Plan:
             *release(at_v, v_line),
             QuadReduce("l", "sum", p_line),
             Map("o", apply("ratio", Element("o"), Element("l")), o_line, "O"),
-            StoreRows("o", "O", (Sym("batch"), own_row, Sym("head"), Int(0)), 1, 3, Sym("Sq"), Int(HEAD), 8, True, o_line),
-            Map("lse", apply("mul", apply("add", Element("m"), apply("lg2", Element("l"))), Literal(0.6931471805599453)),
-                lse_line, "LSE"),
+            StoreRows("o", "O", corner, 1, 3, Sym("Sq"), Int(HEAD), 8, True, o_line),
+            Map("lse", apply("mul", log2, Literal(0.6931471805599453)), lse_line, "LSE"),
             StoreVector("lse", "LSE", (Sym("batch"), Sym("head"), own_row), 2, Sym("Sq"), lse_line),
         ), s),
     )  # fmt: skip
@@ -426,7 +434,8 @@ def attention_plan(dtype: DType = DType.BF16) -> Plan:
         )  # fmt: skip
         return Descriptor(name, name.upper(), dims, 128, "zero", False, span)
 
-    rows = [Fragment(n, "row", 64, 1, DType.F32, n, p_line) for n in ("m", "l", "alpha", "top", "m_new", "m_safe", "part", "lse")]
+    state = ("m", "l", "alpha", "top", "m_new", "m_safe", "part", "lse")
+    rows = [Fragment(n, "row", 64, 1, DType.F32, n, p_line) for n in state]
     cursors = (Cursor("k", "k"), Cursor("v", "v"), Cursor("q", "q"))
     return Plan(
         name="attention",

@@ -49,9 +49,7 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
             out.append(Line(f"int {', '.join(f'{n} = 0' for n in names)};"))
     for f in r.role.fragments:
         if f.storage == f.name and r.array(f.name) in used:
-            out.append(
-                Line(f"{'unsigned' if f.layout == 'a' else 'float'} {r.array(f.name)}[{f.registers}];", f.span)
-            )
+            out.append(Line(f"{'unsigned' if f.layout == 'a' else 'float'} {r.array(f.name)}[{f.registers}];", f.span))
     return out
 
 
@@ -61,7 +59,7 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
         if isinstance(o, Work | For | If):
             out += _block(r, o)
         elif isinstance(o, Let):
-            value = r.int(o.value)
+            value = r.integer(o.value)
             natural = r.integers.is_natural(o.value)
             out.append(Line(f"const int {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
             if natural:
@@ -76,7 +74,7 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
 
 def _block(r: RoleScope, o: Work | For | If) -> list[Line]:
     if isinstance(o, If):
-        return [Line(f"if ({r.int(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
+        return [Line(f"if ({r.integer(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, Work):
         index = r.names.give(("symbol", o.index), o.index)
         body = inside(_body(replace(r, integers=r.integers.with_natural(o.index)), o.body))
@@ -85,7 +83,7 @@ def _block(r: RoleScope, o: Work | For | If) -> list[Line]:
         steps = f"int {index} = blockIdx.x; {index} < {r.integers.term(o.total)}; {index} += gridDim.x"
         return [Line("#pragma unroll 1"), Line(f"for ({steps}) {{", o.span), *body, Line("}")]
     var = r.names.give(("symbol", o.var), o.var)
-    start, stop = r.int(o.start), r.integers.term(o.stop)
+    start, stop = r.integer(o.start), r.integers.term(o.stop)
     inner = replace(r, integers=r.integers.with_natural(o.var)) if r.integers.is_natural(o.start) else r
     return [
         Line(f"// {o.label}"),
@@ -106,4 +104,4 @@ def _float_value(r: RoleScope, o: LetFloat) -> str:
         return load if dtype is DType.F32 else f"(float){load}"
     if o.value is None:
         raise ValueError(f"{o.name}: a float is bound to a value or to a load")
-    return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.int).value(o.value)
+    return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.integer).value(o.value)

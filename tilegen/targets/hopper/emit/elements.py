@@ -38,6 +38,7 @@ _HELPERS = {  # macros of templates/hopper/arithmetic.j2
     "div": "divide",
     "ratio": "ratio",
 }
+_ROUNDINGS: dict[DType | None, str] = {DType.BF16: "round_bf16", DType.F16: "round_f16"}
 # Which register of a fragment (first) meets element v of another (second).
 _INDEX = {
     ("acc", "acc"): "v",
@@ -127,7 +128,7 @@ class ElementPrinter:
             condition, a, b = e.args
             return f"({self._truth(condition)} ? {self._float(a)} : {self._float(b)})"
         if e.op == "round":
-            call = self.helper("round_bf16" if e.dtype is DType.BF16 else "round_f16") if e.dtype is not DType.F32 else ""
+            call = self.helper(_ROUNDINGS[e.dtype]) if e.dtype in _ROUNDINGS else ""
         else:
             call = _CALLS.get(e.op) or self.helper(_HELPERS[e.op])
         return f"{call}({', '.join(map(self._float, e.args))})"

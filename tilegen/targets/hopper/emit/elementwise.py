@@ -16,7 +16,11 @@ _NEVER = -(1 << 30)  # a column limit that keeps nothing
 def init(r: RoleScope, op: Init) -> str:
     f = r.fragments[op.fragment]
     name = r.functions.specific(
-        f"fill_{f.name}", "fill", out=r.functions.local("fill").give(0, f.name), registers=f.registers, value=literal(op.value)
+        f"fill_{f.name}",
+        "fill",
+        out=r.functions.local("fill").give(0, f.name),
+        registers=f.registers,
+        value=literal(op.value),
     )
     return f"{name}({r.array(f.name)});"
 
@@ -24,7 +28,7 @@ def init(r: RoleScope, op: Init) -> str:
 def element_map(r: RoleScope, op: Map) -> str:
     out = r.fragments[op.out]
     names = r.functions.local("map")
-    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.int)
+    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer)
     target = printer.fragment(out, written=True)
     value = printer.value(op.value)
     name = r.functions.specific(
@@ -54,7 +58,7 @@ def mask(r: RoleScope, op: Mask) -> str:
         key = ("offset", bound.offset)
         if key not in names:
             parameters.append(f"int {names.give(key, 'offset')}")
-            arguments.append(r.int(bound.offset))
+            arguments.append(r.integer(bound.offset))
         return names[key]
 
     for conjunction in op.alternatives:
@@ -138,7 +142,10 @@ def _quad(r: RoleScope, kind: str) -> str:
 
 def quad_reduce(r: RoleScope, op: QuadReduce) -> str:
     name = r.functions.specific(
-        f"reduce_{op.fragment}", "quad_reduce", out=r.functions.local("quad_reduce").give(0, op.fragment), quad=_quad(r, op.kind)
+        f"reduce_{op.fragment}",
+        "quad_reduce",
+        out=r.functions.local("quad_reduce").give(0, op.fragment),
+        quad=_quad(r, op.kind),
     )
     return f"{name}({r.array(op.fragment)});"
 

@@ -1,4 +1,4 @@
-"""The device functions of a kernel: rendered from templates/hopper, each once, in the order in which they are needed."""
+"""The device functions of a kernel: rendered from templates/hopper, each once, in the order of need."""
 
 from __future__ import annotations
 

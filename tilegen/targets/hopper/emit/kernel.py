@@ -43,7 +43,8 @@ def emit(plan: Plan, source: Source | None = None) -> str:
         scope = RoleScope(plan, role, names, functions, _integers(plan, names, functions))
         code = "\n".join(map(str, inside(role_code(scope, group, warp), 2)))
         roles.append({"opening": opening, "summary": _role_summary(role), "code": code})
-    rendered = environment().get_template("kernel.cu.j2").render(
+    template = environment().get_template("kernel.cu.j2")
+    rendered = template.render(
         plan=plan,
         name=plan.name,
         version=version("tilegen"),
@@ -106,8 +107,8 @@ def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:
     if isinstance(p, PointerParam):
         name = kernel.give(("pointer", p.tensor), f"global_{p.tensor}")
         const = "" if tensor.output else "const "
-        shape = ", ".join(map(text, tensor.dims))
-        return _described(name, f"{const}{ELEMENT[tensor.dtype]}* const {name}", f"{tensor.name}: {tensor.dtype}[{shape}]")
+        shape = f"{tensor.dtype}[{', '.join(map(text, tensor.dims))}]"
+        return _described(name, f"{const}{ELEMENT[tensor.dtype]}* const {name}", f"{tensor.name}: {shape}")
     name = kernel.give(("stride", p.tensor, p.dim), f"{p.tensor}_stride{p.dim}")
     return _described(name, f"const long long {name}", f"elements from one to the next along dimension {p.dim}")
 

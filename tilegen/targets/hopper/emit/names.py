@@ -35,7 +35,7 @@ class Names:
         if key in self:
             return self[key]
         base = re.sub(r"\W", "_", wish, flags=re.ASCII)
-        if not base or base[0].isdigit() or base.startswith("__"):
+        if not base or base[0].isdigit() or base[0] == "_":
             base = f"n{base}"
         if base in RESERVED:
             base += "_"

@@ -42,7 +42,15 @@ def mma(r: RoleScope, op: Mma) -> str:
         for n, (x, y) in enumerate(zip(op.a.offsets, op.b.offsets, strict=True))
     ]
     a = local.give("a", op.a.slot.ring)
-    call = r.functions.specific(name, "product_shared", a=a, a_low=local.give("a low", f"{a}_low"), a_leading=_leading(op.a), steps=steps, **shared)
+    call = r.functions.specific(
+        name,
+        "product_shared",
+        a=a,
+        a_low=local.give("a low", f"{a}_low"),
+        a_leading=_leading(op.a),
+        steps=steps,
+        **shared,
+    )
     return f"{call}({r.array(op.accumulator)}, {r.slot(op.a.slot, 0, op.a.warpgroup)}, {b_address});"
 
 

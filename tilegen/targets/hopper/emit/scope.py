@@ -34,7 +34,7 @@ class RoleScope:
 
     # ---- values ----
 
-    def int(self, e: Uniform) -> str:
+    def integer(self, e: Uniform) -> str:
         return self.integers.text(e)
 
     def scalar(self, name: str) -> str:
@@ -127,7 +127,7 @@ class RoleScope:
 
     def left(self, limit: Uniform, start: Uniform) -> str:
         """How many positions are left from `start` to `limit`."""
-        return self.int(op("sub", limit, start))
+        return self.integer(op("sub", limit, start))
 
 
 def _sum(*terms: str) -> str:
@@ -140,5 +140,3 @@ def walk(body: tuple[Operation, ...]) -> Iterator[Operation]:
         yield o
         if isinstance(o, Work | For | If):
             yield from walk(o.body)
-
-

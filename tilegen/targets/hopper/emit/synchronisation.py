@@ -36,14 +36,14 @@ def expect(r: RoleScope, op: Expect) -> str:
 
 def tma_load(r: RoleScope, op: TmaLoad) -> str:
     name = r.functions.specific(f"load_{op.descriptor}", "load", rank=len(op.coordinates))
-    coordinates = ", ".join(map(r.int, op.coordinates))
+    coordinates = ", ".join(map(r.integer, op.coordinates))
     map_name = r.names["map", op.descriptor]
     return f"{name}({r.slot(op.slot, op.offset)}, &{map_name}, {r.barrier(op.slot, 'full')}, {coordinates});"
 
 
 def tma_store(r: RoleScope, op: TmaStore) -> str:
     name = r.functions.specific(f"store_{op.descriptor}", "store", rank=len(op.coordinates))
-    coordinates = ", ".join(map(r.int, op.coordinates))
+    coordinates = ", ".join(map(r.integer, op.coordinates))
     start = r.part(op.buffer) + (f" + {op.offset}" if op.offset else "")
     return f"{name}(&{r.names['map', op.descriptor]}, {start}, {coordinates});"
 
