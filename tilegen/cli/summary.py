@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from tilegen.version import VERSION
 
 from rich.console import Console
 

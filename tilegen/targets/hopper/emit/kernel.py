@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from tilegen.version import VERSION
 
 from tilegen.ir.plan import Buffer, MapParam, Param, Plan, PointerParam, Ring, RolePlan, ScalarParam, SizeParam
 from tilegen.ir.uniform import symbols, text
@@ -47,7 +47,7 @@ def emit(plan: Plan, source: Source | None = None) -> str:
     rendered = template.render(
         plan=plan,
         name=plan.name,
-        version=version("tilegen"),
+        version=VERSION,
         grid=text(plan.grid),
         parameters=parameters,
         parameter_width=max((len(p["name"]) for p in parameters), default=0),

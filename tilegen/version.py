@@ -1,0 +1,3 @@
+"""The version of tilegen: in every generated file and in cache keys."""
+
+VERSION = "0.1.0"
