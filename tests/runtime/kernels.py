@@ -135,3 +135,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) padded_sum(const __grid_con
     return kernel(
         "padded_sum", cuda, tensors, params, op("ceildiv", "M", 64), (descriptor,), shared_bytes=8192
     )  # fmt: skip
+
+
+def count() -> Kernel:
+    """Y[M]: Y[i] = i, from nothing."""
+    cuda = """
+extern "C" __global__ void __launch_bounds__(128, 1) count(float* y, int m) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < m) y[i] = i;
+}
+"""
+    params = (PointerParam("Y"), SizeParam("M"))
+    return kernel("count", cuda, {"Y": (("M",), True)}, params, op("ceildiv", "M", 128))

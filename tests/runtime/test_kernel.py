@@ -134,6 +134,16 @@ def test_empty_arrays() -> None:
     assert padded_sum()(X=random(0, 64)).shape == (0,)
 
 
+def test_a_kernel_without_inputs_takes_its_sizes_as_numbers() -> None:
+    kernel = kernels.count()
+    np.testing.assert_array_equal(kernel(M=200), np.arange(200))
+    space = np.zeros(5, np.float32)
+    assert kernel(Y=space) is space
+    assert space[4] == 4
+    (d,) = refused(kernel)
+    assert d.code == "SIZE_UNKNOWN"
+
+
 def test_a_prepared_launch_runs_again_on_what_its_arrays_hold_then() -> None:
     x = random(4, 10)
     launch = scale().prepare(X=x, a=2.0)

@@ -61,7 +61,7 @@ def resolve(
     for t in plan.tensors:
         if not t.output and t.name not in views:
             fail(Code.MISSING_ARRAY, spans.get(t.name), kernel=plan.name, tensor=t.name)
-    first = next(iter(views))
+    first = next(iter(views), "")
     for t in plan.tensors:
         if t.name in views:
             _check_kind(t, views[t.name], first, views[first].device, spans.get(t.name))

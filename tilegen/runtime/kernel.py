@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 EMULATED_SMS = 2  # of the emulated GPU: a persistent CTA then has several items even in small runs
 
 _REMEMBERED = 512  # launches
+_HOST = describe(np.empty(0))  # a kernel called without any array makes numpy ones
 _V = TypeVar("_V")
 
 
@@ -175,7 +178,7 @@ class Kernel:
         request = self._sorted(arguments)
         shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
         resolved = self._resolved.get((shapes, tuple(request.numbers.items())), lambda: self._resolve(request))
-        first = next(iter(request.views.values()))
+        first = next(iter(request.views.values()), _HOST)
         for name in self._outputs:
             if name not in request.views:
                 made = allocate(first, resolved.shapes[name], self._tensors[name].dtype, self.name, name)
