@@ -1,0 +1,98 @@
+"""cp: the asynchronous copies of single threads (cp.async), and the way to the bulk ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilegen.emulate.ptx.addressing import address_reader, shared_address
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
+from tilegen.emulate.ptx.loadstore import active_addresses
+from tilegen.emulate.ptx.module import Immediate, Instruction
+from tilegen.emulate.ptx.tma import active, bulk
+from tilegen.emulate.ptx.types import TYPES
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx.machine import Machine
+
+
+@instruction("cp")
+def copy(ins: Instruction) -> Decoded:
+    """cp.async…; copies complete when they are issued, so groups have nothing to wait for."""
+    mods = Modifiers(ins)
+    reduce = "reduce" in mods.left
+    mods.need("async")
+    if mods.flag("bulk"):
+        return bulk(ins, mods)
+    if reduce:
+        mods.unknown("only bulk copies reduce")
+    if mods.flag("commit_group") or mods.flag("wait_all") or mods.flag("wait_group"):
+        mods.done()
+        return Decoded(lambda machine: lambda s, m: None)
+    if mods.flag("mbarrier"):
+        return _arrive(ins, mods)
+    return _copy(ins, mods)
+
+
+def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
+    """[to], [from], bytes[, bytes that exist: the rest is zero]."""
+    mods.need("ca", "cg")
+    mods.need("shared", "shared::cta")
+    mods.need("global")
+    for name in list(mods.left):
+        if name.startswith("L2::"):
+            mods.flag(name)
+    mods.done()
+    to, source, size, *rest = mods.operands(3, 4, 5)
+    if not isinstance(size, Immediate) or size.value not in (4, 8, 16):
+        mods.unknown("its size must be 4, 8 or 16")
+    nbytes = int(size.value)
+
+    def bind(machine: Machine) -> Step:
+        targets, sources = shared_address(machine, to), address_reader(machine, source)
+        exists = machine.src(rest[0] if rest else size, TYPES["u32"])
+        threads = np.arange(machine.threads)
+        spaces = machine.spaces
+
+        def step(s: slice, m: Mask) -> None:
+            address, who = active_addresses(sources, s, m, threads)
+            target, _ = active_addresses(targets, s, m, threads)
+            have = exists[who]
+            data = np.zeros((len(who), nbytes), np.uint8)
+            for count in np.unique(have):
+                chosen = np.nonzero(have == count)[0]
+                for k in range(min(int(count), nbytes)):
+                    data[chosen, k : k + 1] = spaces.gather("global", address[chosen] + np.uint64(k), 1, 1, who[chosen])
+            spaces.scatter("shared", target, 4, data.view(np.uint32), who)
+            machine.cta.events += 1
+
+        return step
+
+    return Decoded(bind)
+
+
+def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
+    """cp.async.mbarrier.arrive{.noinc}: the thread's copies are done, so with .noinc this is an arrival."""
+    mods.need("arrive")
+    counted = mods.flag("noinc")
+    mods.one("shared", "shared::cta")
+    mods.need("b64")
+    mods.done()
+    mods.operands(1)
+
+    def bind(machine: Machine) -> Step:
+        where = shared_address(machine, ins.operands[0])
+
+        def step(s: slice, m: Mask) -> None:
+            addresses = where(s)
+            for i in active(s, m):
+                # Without .noinc the pending count goes up by one first, and the arrival takes it down again.
+                if counted:
+                    machine.cta.mbarriers.arrive(int(addresses[i]))
+                else:
+                    machine.cta.mbarriers.get(int(addresses[i]))
+
+        return step
+
+    return Decoded(bind)

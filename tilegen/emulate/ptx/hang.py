@@ -1,0 +1,28 @@
+"""The report of a hang: every group of threads, what it waits for, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.diagnostics.core import Note
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx.cta import Cta
+
+
+def report_hang(cta: Cta) -> NoReturn:
+    """Raise the error that says who waits for what."""
+    lines: list[str] = []
+    notes: list[Note] = []
+    first = None
+    for unit in cta.units:
+        for group in unit.groups:
+            ins = cta.machine.program.code[group.pc]
+            reason = group.wait.say() if group.wait is not None else "could run"
+            text = f"{unit.describe(group.bits)} {reason}"
+            lines.append(f"{text} ({ins.name}, PTX line {ins.place.line})")
+            if ins.place.source is not None:
+                notes.append(Note(ins.place.source, text))
+                first = first or ins.place.source
+    fail(Code.EMULATED_HANG, first, notes=tuple(notes), cta=cta.index, waits="\n  ".join(lines))

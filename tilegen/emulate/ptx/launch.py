@@ -1,0 +1,64 @@
+"""Runs a kernel."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.emulate.memory import GlobalMemory
+from tilegen.emulate.ptx.cta import Cta
+from tilegen.emulate.ptx.machine import Machine
+from tilegen.emulate.ptx.module import Module
+from tilegen.emulate.ptx.report import Report
+
+STEP_LIMIT = 100_000_000
+
+
+def launch(
+    module: Module,
+    entry: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    args: Sequence[bytes],
+    memory: GlobalMemory,
+    shared_bytes: int,
+    *,
+    step_limit: int = STEP_LIMIT,
+) -> Report:
+    """Run kernel `entry`: `grid` CTAs of `block` threads, one CTA after another, x fastest.
+
+    `args` are the raw bytes of each kernel parameter in order; `shared_bytes` the dynamic shared memory. Raises
+    TilegenError for a launch that the kernel does not allow, for a fault (bad address, barrier misuse, …), a hang, or
+    more than `step_limit` steps.
+    """
+    function = module.functions.get(entry)
+    if function is None or not function.entry:
+        kernels = ", ".join(f.name for f in module.functions.values() if f.entry) or "none"
+        fail(Code.EMULATED_LAUNCH, None, what=f"the module has no kernel {entry} (it has: {kernels})")
+    threads = block[0] * block[1] * block[2]
+    if not 1 <= threads <= (function.max_threads or 1024):
+        fail(
+            Code.EMULATED_LAUNCH,
+            None,
+            what=f"{entry} is launched with {threads} threads, it allows 1 to {function.max_threads or 1024}",
+        )
+    if function.cluster != (1, 1, 1):
+        fail(Code.EMULATED_LAUNCH, None, what=f"{entry} wants clusters of {function.cluster}; the emulator has none")
+    started = time.perf_counter()
+    machine = Machine(module, function, grid, block, args, memory, shared_bytes, step_limit)
+    with np.errstate(all="ignore"):
+        for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(grid[0])):
+            machine.start_cta((x, y, z))
+            machine.cta = Cta(machine, (x, y, z))
+            machine.cta.run()
+    return Report(
+        dict(machine.program.counts()),
+        dict(machine.tma_loads),
+        dict(machine.tma_stores),
+        time.perf_counter() - started,
+        machine.steps,
+    )

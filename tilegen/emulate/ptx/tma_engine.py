@@ -1,0 +1,156 @@
+"""The TMA engine: boxes between global memory and swizzled shared memory. A transfer completes when it is issued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilegen.emulate.memory import MemoryFaultError
+from tilegen.emulate.ptx.faults import FaultError
+from tilegen.emulate.ptx.spaces import WINDOW_SHIFT, WINDOWS
+from tilegen.emulate.ptx.types import Array
+from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx.machine import Machine
+
+_CHUNK = 16
+_ALIGN = 128
+#: Bytes of the NaN that fills outside elements; the manual does not give the pattern, so this one is assumed.
+_NAN = {"f16": b"\xff\x7f", "bf16": b"\xff\x7f", "f32": b"\xff\xff\xff\x7f", "f64": b"\xff" * 7 + b"\x7f"}
+
+
+@lru_cache(maxsize=256)
+def _decode(bits: bytes) -> TensorMap:
+    return TensorMap.from_bits(bits)
+
+
+def tensor_map(machine: Machine, address: int, thread: int) -> TensorMap:
+    """The tensor map at a generic address. Raises FaultError if its bits are none."""
+    bits = machine.spaces.read(address, SIZE, thread)
+    try:
+        return _decode(bits)
+    except ValueError as error:
+        raise FaultError(f"the tensor map at {address:#x} cannot be decoded: {error}", thread) from None
+
+
+def map_name(machine: Machine, address: int) -> str:
+    """The kernel parameter that holds a tensor map, else its address."""
+    if address >> WINDOW_SHIFT == WINDOWS["param"] >> WINDOW_SHIFT:
+        offset = address & (1 << WINDOW_SHIFT) - 1
+        for start, size, name in machine.param_names:
+            if start <= offset < start + size:
+                return name if offset == start else f"{name}+{offset - start}"
+    return f"{address:#x}"
+
+
+def swizzle(address: Array, span: int) -> Array:
+    """Byte addresses in shared memory after the swizzle of `span` bytes (0: none): bits from 7 up flip those from 4 up."""
+    if not span:
+        return address
+    return np.asarray(address ^ (address >> 7 & span // 16 - 1) << 4)
+
+
+class _Box:
+    """A box at a coordinate: which part of it is inside the tensor, and where that part lies."""
+
+    def __init__(self, tm: TensorMap, coordinates: Sequence[int], thread: int) -> None:
+        if len(coordinates) != tm.rank:
+            raise FaultError(f"{len(coordinates)} coordinates for a tensor map of rank {tm.rank}", thread)
+        size = tm.element_bytes
+        # The element stride of the innermost dimension is ignored without interleaving.
+        steps = (1, *tm.element_strides[1:])
+        shape = [-(-b // e) for b, e in zip(tm.box, steps, strict=True)]
+        first = [min(max(0, -(c // e)), n) for c, e, n in zip(coordinates, steps, shape, strict=True)]
+        last = [
+            max(f, min(n, -((c - d) // e)))
+            for f, n, c, d, e in zip(first, shape, coordinates, tm.dims, steps, strict=True)
+        ]
+        pitch = [size, *tm.strides]
+        self.nbytes = size * int(np.prod(shape))
+        self.empty = any(a == b for a, b in zip(first, last, strict=True))
+        self.start = tm.address + sum(
+            (c + f * e) * p for c, f, e, p in zip(coordinates, first, steps, pitch, strict=True)
+        )
+        counts = [b - a for a, b in zip(first, last, strict=True)]
+        # Outermost dimension first, as numpy has it; the innermost in bytes.
+        self.shape = (*reversed(shape[1:]), shape[0] * size)
+        self.inside = (
+            *(slice(a, b) for a, b in reversed(list(zip(first[1:], last[1:], strict=True)))),
+            slice(first[0] * size, last[0] * size),
+        )
+        self.counts = (*reversed(counts[1:]), counts[0] * size)
+        self.pitches = (*reversed([p * e for p, e in zip(pitch[1:], steps[1:], strict=True)]), 1)
+        self.span = sum((n - 1) * p for n, p in zip(self.counts, self.pitches, strict=True)) + 1
+
+    def global_view(self, machine: Machine, thread: int, writable: bool) -> Array:
+        """The inside part in global memory, as bytes. Raises MemoryFaultError where it leaves its allocation."""
+        try:
+            block = machine.memory.block(self.start, self.span, thread)
+        except MemoryFaultError as fault:
+            raise MemoryFaultError(
+                fault.address, f"the tensor map leads outside its array: {fault.what}", thread
+            ) from None
+        if writable:
+            machine.spaces.writable(block.bytes, self.start, thread)
+        return np.lib.stride_tricks.as_strided(block.bytes[self.start - block.base :], self.counts, self.pitches)
+
+
+@lru_cache(maxsize=1024)
+def _chunks(address: int, nbytes: int, span: int) -> Array:
+    """Index of the 16-byte chunk of shared memory that holds each chunk of a dense box."""
+    return swizzle(np.arange(address, address + nbytes, _CHUNK), span) // _CHUNK
+
+
+def _shared(machine: Machine, address: int, tm: TensorMap, nbytes: int, thread: int) -> tuple[Array, Array]:
+    if address % _ALIGN:
+        raise FaultError(f"a TMA transfer needs shared memory aligned to {_ALIGN} bytes, not {address:#x}", thread)
+    if address < machine.shared_base or address + nbytes > machine.shared_end:
+        raise MemoryFaultError(address, f"a box of {nbytes} bytes at {address:#x} is outside shared memory", thread)
+    chunks = _chunks(address, nbytes, tm.swizzle)
+    memory = machine.shared.reshape(-1, _CHUNK)
+    if int(chunks.max()) >= len(memory):
+        raise MemoryFaultError(address, f"a swizzled box at {address:#x} reaches past the end of shared memory", thread)
+    return memory, chunks
+
+
+def load(
+    machine: Machine, shared: int, descriptor: int, coordinates: Sequence[int], mbarrier: int | None, thread: int
+) -> None:
+    """Fill the box from the tensor; outside elements are the fill value. Signals the bytes of the whole box."""
+    tm = tensor_map(machine, descriptor, thread)
+    box = _Box(tm, coordinates, thread)
+    memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    data = np.zeros(box.shape, np.uint8)
+    if tm.fill == "nan":
+        data = np.resize(np.frombuffer(_NAN[tm.dtype], np.uint8), box.shape)
+    if not box.empty:
+        data[box.inside] = box.global_view(machine, thread, writable=False)
+    memory[chunks] = data.reshape(-1, _CHUNK)
+    machine.tma_loads[map_name(machine, descriptor)] += 1
+    if mbarrier is not None:
+        machine.cta.mbarriers.complete(mbarrier, box.nbytes)
+
+
+def store(
+    machine: Machine,
+    shared: int,
+    descriptor: int,
+    coordinates: Sequence[int],
+    thread: int,
+    combine: Callable[[Array, Array], Array] | None = None,
+) -> None:
+    """Write the inside part of the box to the tensor; with `combine`, of old bytes and box bytes (both contiguous)."""
+    tm = tensor_map(machine, descriptor, thread)
+    box = _Box(tm, coordinates, thread)
+    memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    machine.tma_stores[map_name(machine, descriptor)] += 1
+    machine.cta.events += 1
+    if box.empty:
+        return
+    data = memory[chunks].reshape(box.shape)[box.inside]
+    view = box.global_view(machine, thread, writable=True)
+    view[...] = data if combine is None else combine(np.ascontiguousarray(view), np.ascontiguousarray(data))
