@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.tile import Definition, Fold, Index, Lookup, Read, Tensor, TileProgram
+from tilegen.ir.tile import Affine, Definition, Fold, Index, Lookup, Position, Read, Tensor, TileProgram
 from tilegen.oracle.chunks import closure, walk
 from tilegen.oracle.evaluator import Reach, factors, named
 from tilegen.oracle.named import Array
 from tilegen.oracle.space import Sizes, Space
 
-SMALL, SMALL_INNER = 137, 136  # prime, and a whole number of 16-byte chunks for what is contiguous in memory
+SMALL, SMALL_INNER = 137, 136  # odd, and a whole number of 16-byte chunks for what is contiguous in memory
 LARGE = 2048
 SMALL_LENGTHS = ((0, 9, 130), (5, 9, 137))  # of ragged sizes, in turn
 LARGE_LENGTHS = ((LARGE, 0, 1000), (LARGE, 7, 1023))
@@ -81,19 +81,27 @@ def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[
             batches.append(size.name)
             sizes[size.name] = 1
         else:
-            sizes[size.name] = LARGE if not small else SMALL_INNER if size.name in inner else SMALL
+            target = LARGE if not small else SMALL_INNER if size.name in inner else SMALL
+            sizes[size.name] = -(-target // _coefficient(program, size.name))
     for name in batches[-1:] if small else batches[1:]:
         sizes[name] = 2
     return sizes
 
 
+def _coefficient(program: TileProgram, size: str) -> int:
+    """How many positions of an axis one unit of a size makes (the rows of a page)."""
+    alone = (a.extent.terms[0] for a in program.axes if len(a.extent.terms) == 1)
+    return max((c for monomial, c in alone if monomial == (size,)), default=1)
+
+
 def random_inputs(program: TileProgram, sizes: Sizes, seed: int) -> dict[str, Array]:
     """An array for every input, in its own type and stored shape: standard normal floats; positions that exist for
-    tables that are looked up in; the starts of the sequences for tables of ragged sizes; labels for other integers.
+    tables that are looked up in; the starts of the sequences for tables of ragged sizes; for integers that a domain
+    compares with positions (`j < used[b]`) anything up to the axis's extent; small sorted labels for the others.
     """
     space = Space.of(program, sizes)
     starts = {r.by: r.size for r in program.ragged}
-    limits = dict(_looked_up(space))
+    limits = {**dict(_compared(space)), **dict(_looked_up(space))}
     arrays: dict[str, Array] = {}
     for number, tensor in enumerate(t for t in program.tensors if not t.output):
         random = np.random.default_rng((seed, number))
@@ -128,3 +136,16 @@ def _looked_up(space: Space) -> Iterator[tuple[str, int]]:
             target = things.get(expr.name) if isinstance(expr, Read) else None
             if isinstance(target, Tensor) and isinstance(expr, Read):
                 yield from entries(target, expr.index)
+
+
+def _compared(space: Space) -> Iterator[tuple[str, int]]:
+    """Integer tensors that a domain compares with positions, and the number of values that make a difference."""
+    integers = {t.name for t in space.program.tensors if t.dtype is DType.I32}
+    terms = [t for c in space.program.domain for alternative in c.alternatives for t in alternative]
+    for term in terms:
+        if isinstance(term, Affine):
+            continue
+        inside = list(walk(term))
+        extents = [space.extent(e.axis) + 1 for e in inside if isinstance(e, Position)]
+        if extents:
+            yield from ((e.name, max(extents)) for e in inside if isinstance(e, Read) and e.name in integers)

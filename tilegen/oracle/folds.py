@@ -286,8 +286,8 @@ def fold_expsum(x: Field, factors: Sequence[Field], folded: Folded, tensor_core:
     total = fold_sum([weight, *factors], folded, tensor_core)
     axes = union(scaled.rest, total.axes)
     total = total.onto(axes)
-    top = expand(scaled.top, scaled.rest, axes)
-    factor = np.exp(np.where(top == -np.inf, 0.0, top))
+    top = expand(np.where(scaled.top == -np.inf, 0.0, scaled.top), scaled.rest, axes)
+    factor = np.exp(top)
     value = total.value * factor
     bound = total.bound * factor + np.abs(value) * exponential_error(top, np.zeros(())) + SMALLEST_NORMAL
     return Field(axes, value, _clean(bound, value))

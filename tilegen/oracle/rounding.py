@@ -66,11 +66,14 @@ def summation_error(n: int, total: Array, magnitudes: Array, squares: Array, ten
     """Bound on what adding `n` terms in f32 loses; `magnitudes`, `squares` are sum |t| and sum t**2."""
     partial = np.minimum(magnitudes, np.abs(total) + COVERAGE * np.sqrt(squares))
     steps = float(-(-n // RESCALE_BLOCK))
+    products = np.minimum(magnitudes, COVERAGE * np.sqrt(squares))  # each term's own rounding
     if tensor_core:
         steps += 2.0 * -(-n // TENSOR_CORE_STEP)
-        return ULP * steps * partial  # its products are exact
-    steps += min(float(n), COVERAGE * n**0.5)
-    return ULP * (steps * partial + np.minimum(magnitudes, COVERAGE * np.sqrt(squares)))
+        products = np.zeros(())  # there they are exact
+    else:
+        steps += min(float(n), COVERAGE * n**0.5)
+    error: Array = ULP * (steps * partial + products)
+    return error
 
 
 def cast_error(total: Array, units: Array, squares: Array, relative: float) -> Array:
