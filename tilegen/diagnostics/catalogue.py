@@ -190,6 +190,10 @@ class Code(enum.Enum):
         "what is folded does not vary along {axes}",
         ("multiply by the extent instead, or fold over an axis that it has",),
     )
+    FOLD_OVER_PART = Entry(
+        "a fold over {axes} runs over a part of the split axis {whole}, and no kernel is built for that yet",
+        ("give the two parts dimensions of their own",),
+    )
     RENAMED_READ = Entry(
         "`{name}` is read with another index than the one it is defined with, and no kernel is built for that yet",
         ("read it as `{name}[{axes}]`",),
@@ -371,6 +375,61 @@ class Code(enum.Enum):
         "{kernel} would need too many CTAs at these sizes",
         ("use larger blocks", "make the schedule `persistent static`"),
         "a grid has at most 2**31 - 1 CTAs",
+    )
+    PIPELINE_DEADLOCK = Entry(
+        "the kernel would wait for ever here: {why}",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "every wait is met by an arrival that does not itself depend on the wait",
+    )
+    PIPELINE_BYTES = Entry(
+        "{ring}: the bytes loaded into a slot are not those that its barrier expects",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a full barrier's phase ends when exactly the expected bytes have come",
+    )
+    PIPELINE_ARRIVALS = Entry(
+        "{who} arrives at the {barrier} for round {generation} while it counts round {current}",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "an arrival counts in whatever phase the barrier is in",
+    )
+    PIPELINE_LAPPED = Entry(
+        "{who} may miss round {generation} of the {barrier}: the next round can end before it looks",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a wait sees a phase's parity only, so no phase may end twice around it",
+    )
+    PIPELINE_SKIPPED = Entry(
+        "{who} may take an older round of the {barrier} for round {generation}: it does not know that the one before is over",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a wait sees a phase's parity only, so the phase before is known to be over",
+    )
+    PIPELINE_UNORDERED = Entry(
+        "{statement}: nothing orders this access of {who} to shared memory after an earlier one",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "two accesses to the same bytes, one of them a write, are ordered by barriers",
+    )
+    PIPELINE_STALE = Entry(
+        "{statement}: {who} reads shared memory that does not hold what it is meant to read",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a slot is read in the round in which it was filled",
+    )
+    PIPELINE_FENCE = Entry(
+        "{statement}: threads wrote these bytes, and no proxy fence follows before {who} hands them to TMA or the tensor core",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "fence.proxy.async stands between generic writes and asynchronous accesses",
+    )
+    PIPELINE_TURNS = Entry(
+        "the turn is handed to {who} before it has taken the last one",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a named barrier counts arrivals, not who they are from",
+    )
+    PIPELINE_STORES = Entry(
+        "{who} ends while TMA still reads what it stores from shared memory",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "shared memory is gone when the CTA ends",
+    )
+    PIPELINE_UNREAD = Entry(
+        "{ring} is filled once more often than it is waited for, and the CTA may end under the load",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "every load is waited for before the CTA ends",
     )
     # ---- building (tilegen.targets) ----
     TMA_RANK = Entry(

@@ -98,7 +98,7 @@ def positive(expr: Expr, program: TileProgram) -> bool:
     return False
 
 
-_CONSTANT = {
+_CONSTANT: dict[str, Callable[..., float]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -19,6 +19,7 @@ from tilegen.passes.expressions import (
     LN2,
     LOG2E,
     apply,
+    children,
     identity_index,
     index_axes,
     key,
@@ -85,7 +86,8 @@ class _Folder:
                 found.extend(a for a in reach if a not in found)
             elif isinstance(e, Position) and e.axis not in found:
                 found.append(e.axis)
-            rebuild(e, lambda c: (visit(c), c)[1])
+            for child in children(e):
+                visit(child)
 
         visit(expr)
         return tuple(found)
@@ -117,6 +119,9 @@ class _Folder:
         expr = rebuild(expr, lambda c: self.lower(c, statement))
         if not isinstance(expr, Fold):
             return expr
+        for axis in self.program.axes:
+            if axis.split and {axis.split.outer, axis.split.inner} & set(expr.axes):
+                fail(Code.FOLD_OVER_PART, expr.span, axes=", ".join(expr.axes), whole=axis.name)
         args = tuple(simplify(a) for a in expr.args)
         if expr.extra:
             fail(Code.EXTRA_TERMS, expr.extra[0].span, fold=expr.kind)

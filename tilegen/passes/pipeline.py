@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded_verify import verify as verify_folded
 from tilegen.ir.plan import Plan
+from tilegen.ir.plan_verify import verify as verify_plan
 from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.scheduled_verify import verify as verify_scheduled
 from tilegen.ir.tile import Lookup, TileProgram
+from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.rewrites import apply_directives, role_overrides
@@ -30,12 +34,18 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
                 fail(Code.LOOKUP_UNSUPPORTED, entry.span, name=move.name)
     chosen = program.schedule(target)
     directives = chosen.directives if chosen else ()
-    folded = guard(fold(program))
+    verify_tile(program)
+    folded = fold(program)
+    verify_folded(folded)
+    folded = guard(folded)
     extents = {a.name: a.extent.constant for a in program.axes}
     scheduled = schedule(folded, target, role_overrides(directives, extents))
+    verify_scheduled(scheduled)
     return apply_directives(scheduled, directives)
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:
     """The plan of a Tile program for a target. Raises TilegenError."""
-    return synchronise(to_scheduled(program, target))
+    plan = synchronise(to_scheduled(program, target))
+    verify_plan(plan)
+    return plan

@@ -13,6 +13,7 @@ from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
+from tilegen.ir.scheduled_verify import verify
 from tilegen.passes.schedule import REGISTERS
 from tilegen.syntax.span import Span
 
@@ -41,6 +42,7 @@ def apply_directives(program: Scheduled, given: tuple[directives.Directive, ...]
         for d in given:
             if isinstance(d, kind):
                 program = rewrite(program, d)
+                verify(program)
     for d in given:
         if isinstance(d, _UNSUPPORTED) or (
             isinstance(d, directives.Option) and d.name not in TARGET_OPTIONS[program.target]

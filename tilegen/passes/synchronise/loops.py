@@ -70,7 +70,7 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     down = stream.direction == "down"
     head_exists, tail_exists = (True, low_side) if down else (low_side, True)
     head_short = down and high_short and not low_side
-    segments = []
+    segments: list[tuple[str, Uniform, Uniform, bool]] = []
     if head_exists and not (peeled and head_short and not shift):
         segments.append(("straddling blocks, first end", begin, Sym(enter), True))
     start: Uniform = op("max", enter, begin) if head_exists else begin

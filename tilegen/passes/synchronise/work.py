@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan import Bound, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
@@ -64,13 +66,13 @@ def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
     return tuple(lets)
 
 
-def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: object) -> Uniform:
+def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str, Uniform], Uniform]) -> Uniform:
     """Items of the grouped axes are cut into groups; a group's items all come before the next group's.
 
     A group axis of block 1 takes the other axes of block 1 along (heads and batches), else it stands alone.
     Inside a group: the grouped axes innermost, the others in their order. Consumes the axes it decodes.
     """
-    assert s.order.group is not None and callable(bind)
+    assert s.order.group is not None
     axis, size, count = s.order.group
     unit = s.role(axis).block == 1
     together = [a for a in order if (s.role(a).block == 1 if unit else a == axis)]

@@ -1,0 +1,119 @@
+"""What a folded program may be: checked before and after every pass over it."""
+
+from __future__ import annotations
+
+from tilegen.ir.expression_text import operation_text
+from tilegen.ir.folded import (
+    Elementwise,
+    Exponent,
+    FoldedOp,
+    FoldedProgram,
+    Guarded,
+    Output,
+    Product,
+    Reduce,
+    Rescale,
+    Weight,
+)
+from tilegen.ir.tile import Apply, Cast, Expr, Fold, Read
+
+
+class InvalidFolded(AssertionError):
+    """A pass broke the rules of the folded program: an internal fault, not the user's."""
+
+
+def verify(program: FoldedProgram) -> None:
+    """Raises InvalidFolded, with the operation at fault, unless every rule holds.
+
+    Names are defined once and before they are read (a Rescale reads the state of a later fold); expressions hold
+    no folds; a fold's axes are its source's without the folded ones; a fold relative to an exponent reads a
+    weight of it, linearly; every output is stored once, over its dimensions.
+    """
+    known: dict[str, FoldedOp] = {}
+    states = {op.name for op in program.ops if isinstance(op, Product | Reduce)}
+    tiles = {m.name: m for m in program.tile.moves}
+    tensors = {t.name: t for t in program.tile.tensors}
+    stored: set[str] = set()
+    for op in program.ops:
+        if op.name in known:
+            _fault(op, f"{op.name} is defined twice")
+        for name in _sources(op):
+            if name not in known and name not in tiles and name not in tensors and not (
+                isinstance(op, Rescale) and name in states
+            ):
+                _fault(op, f"{name} is read before it is defined")
+        if isinstance(op, Elementwise) and _has_fold(op.value):
+            _fault(op, "an element-wise value holds a fold")
+        if isinstance(op, Product | Reduce | Exponent):
+            _check_fold(op, known)
+        if isinstance(op, Weight | Guarded) and set(op.axes) != set(known[op.source].axes):
+            _fault(op, f"its axes are not those of {op.source}")
+        if isinstance(op, Weight) and not isinstance(known.get(op.exponent), Exponent):
+            _fault(op, f"{op.exponent} is no exponent")
+        if isinstance(op, Output):
+            tensor = tensors.get(op.tensor)
+            if tensor is None or not tensor.output or len(op.axes) != len(tensor.dims):
+                _fault(op, f"{op.tensor} is no output with {len(op.axes)} dimensions")
+            if op.tensor in stored:
+                _fault(op, f"{op.tensor} is stored twice")
+            stored.add(op.tensor)
+        known[op.name] = op
+    missing = {t.name for t in program.tile.tensors if t.output} - stored
+    if missing:
+        raise InvalidFolded(f"never stored: {', '.join(sorted(missing))}")
+
+
+def _check_fold(op: Product | Reduce | Exponent, known: dict[str, FoldedOp]) -> None:
+    if set(op.over) & set(op.axes):
+        _fault(op, "a folded axis is left over")
+    if isinstance(op, Product):
+        factors = [known[n] for n in (op.a, op.b) if n in known]
+    else:
+        factors = [known[op.source]]
+        if not set(op.over) <= set(factors[0].axes):
+            _fault(op, f"{op.source} does not vary along {', '.join(op.over)}")
+    if isinstance(op, Product | Reduce) and op.exponent is not None:
+        weights = [w for f in factors if (w := _weight(f, known)) is not None]
+        if [w.exponent for w in weights] != [op.exponent]:
+            _fault(op, f"it is relative to {op.exponent}, and is not linear in one weight of it")
+
+
+def _weight(op: FoldedOp, known: dict[str, FoldedOp]) -> Weight | None:
+    if isinstance(op, Weight):
+        return op
+    if isinstance(op, Elementwise) and isinstance(op.value, Cast) and isinstance(op.value.value, Read):
+        inner = known.get(op.value.value.name)
+        return inner if isinstance(inner, Weight) else None
+    if isinstance(op, Elementwise) and isinstance(op.value, Apply) and op.value.op == "mul":
+        found = [known.get(a.name) for a in op.value.args if isinstance(a, Read)]
+        weights = [w for w in found if isinstance(w, Weight)]
+        return weights[0] if len(weights) == 1 else None
+    return None
+
+
+def _sources(op: FoldedOp) -> tuple[str, ...]:
+    if isinstance(op, Product):
+        return (op.a, op.b)
+    if isinstance(op, Elementwise):
+        return tuple(_reads(op.value))
+    if isinstance(op, Weight | Rescale):
+        return (op.source, op.exponent)
+    return (op.source,)
+
+
+def _reads(expr: Expr) -> list[str]:
+    if isinstance(expr, Read):
+        return [expr.name]
+    if isinstance(expr, Apply):
+        return [n for a in expr.args for n in _reads(a)]
+    return _reads(expr.value) if isinstance(expr, Cast) else []
+
+
+def _has_fold(expr: Expr) -> bool:
+    if isinstance(expr, Apply):
+        return any(map(_has_fold, expr.args))
+    return isinstance(expr, Fold) or (isinstance(expr, Cast) and _has_fold(expr.value))
+
+
+def _fault(op: FoldedOp, what: str) -> None:
+    raise InvalidFolded(f"{op.span}: {what}\n  {operation_text(op)}")

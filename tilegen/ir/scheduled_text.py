@@ -1,0 +1,47 @@
+"""A Scheduled program as text: roles, buffers, order, then the phases with each step's distance."""
+
+from __future__ import annotations
+
+from tilegen.ir.expression_text import operation_text
+from tilegen.ir.scheduled import Batch, Item, Scheduled, Step, Stream
+
+
+def print_scheduled(s: Scheduled) -> str:
+    """Readable and deterministic; one decision a line."""
+    lines = [f"scheduled program {s.program.tile.name} for {s.target}", "", "axes"]
+    for r in s.roles:
+        block = f", block {r.block}" if r.role != "hold" else f", whole ({r.block})"
+        lines.append(f"  {r.axis}: {r.role}{block}")
+    w, o = s.workers, s.order
+    registers = "" if w.consumer_registers is None else f", registers {w.consumer_registers} and {w.producer_registers}"
+    lines += ["", f"workers: {w.count} consumers over {w.axis}{registers}"]
+    order = ", ".join(f"{a} descending" if a in o.descending else a for a in o.axes)
+    lines.append(f"order: {order} (innermost first), {o.persistent or 'one item a CTA'}")
+    if o.group is not None:
+        axis, size, count = o.group
+        lines.append(f"group: {axis} by {f'{size} bytes' if size is not None else count}")
+    if s.turns:
+        lines.append(f"turns: {', '.join(s.turns)}")
+    lines += ["", "tiles"]
+    for t in s.tiles:
+        lines.append(f"  {t.tile}: depth {t.depth}{', a part for each consumer' if t.apart else ''}")
+    lines += ["", "stores"]
+    for store in s.stores:
+        lines.append(f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}")
+    for phase in s.phases:
+        head = f"stream {phase.axis} {phase.direction}" if isinstance(phase, Stream) else "straight"
+        lines += ["", head]
+        for item in phase.body:
+            lines += [f"  {line}" for line in _item(item, s)]
+    return "\n".join(lines) + "\n"
+
+
+def _item(item: Item, s: Scheduled) -> list[str]:
+    if isinstance(item, Batch):
+        return [f"batch, awaited {item.wait}", *(f"  {_step(step, s)}" for step in item.steps)]
+    return [_step(item, s)]
+
+
+def _step(step: Step, s: Scheduled) -> str:
+    late = f"  (late by {step.distance})" if step.distance else ""
+    return operation_text(s.op(step.op)) + late

@@ -1,0 +1,65 @@
+"""What a Scheduled program may be: checked before and after every rewrite."""
+
+from __future__ import annotations
+
+from tilegen.ir.folded import Output, Product
+from tilegen.ir.folded_verify import verify as verify_folded
+from tilegen.ir.scheduled import Batch, Scheduled, Step, Stream
+from tilegen.ir.scheduled_text import print_scheduled
+
+
+class InvalidScheduled(AssertionError):
+    """A rewrite broke the rules of the Scheduled program: an internal fault, not the user's."""
+
+
+def verify(s: Scheduled) -> None:
+    """Raises InvalidScheduled, with the printed program, unless every rule holds.
+
+    The folded program is valid; every operation is scheduled (in one phase, but for what a second loop computes
+    again); products stand in batches and nothing else does; distances are 0 or more, and only operations of one
+    loop have them; every axis has one role, grid axes are ordered once each; turns name products; every output
+    has a store and rings have stages.
+    """
+    verify_folded(s.program)
+    faults: list[str] = []
+    placed: dict[str, int] = {}
+    for n, phase in enumerate(s.phases):
+        seen: set[str] = set()
+        for item in phase.body:
+            steps = item.steps if isinstance(item, Batch) else (item,)
+            for step in steps:
+                faults += _step(step, item, s, in_loop=isinstance(phase, Stream))
+                if step.op in seen:
+                    faults.append(f"{step.op} stands twice in one phase")
+                seen.add(step.op)
+                if isinstance(s.op(step.op), Output) and step.op in placed:
+                    faults.append(f"{step.op} is stored in two phases")
+                placed.setdefault(step.op, n)
+        if isinstance(phase, Stream) and phase.direction not in ("up", "down"):
+            faults.append(f"the loop over {phase.axis} has no direction {phase.direction}")
+    faults += [f"{op.name} is not scheduled" for op in s.program.ops if op.name not in placed]
+    axes = [r.axis for r in s.roles]
+    faults += [f"{a} has two roles" for a in set(axes) if axes.count(a) > 1]
+    grid = sorted(r.axis for r in s.roles if r.role == "grid")
+    if sorted(s.order.axes) != grid:
+        faults.append(f"the order of work items names {', '.join(s.order.axes)}, and the grid is {', '.join(grid)}")
+    if s.workers.axis not in grid:
+        faults.append(f"the workers share out {s.workers.axis}, which is not in the grid")
+    faults += [f"{t} takes turns and is no product" for t in s.turns if not isinstance(s.op(t), Product)]
+    faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]
+    outputs = sorted(t.name for t in s.program.tile.tensors if t.output)
+    if sorted(x.output for x in s.stores) != outputs:
+        faults.append("not every output has one store")
+    if faults:
+        raise InvalidScheduled("\n".join([*faults, "", print_scheduled(s)]))
+
+
+def _step(step: Step, item: object, s: Scheduled, *, in_loop: bool) -> list[str]:
+    faults = []
+    if not s.program.has(step.op):
+        return [f"there is no operation {step.op}"]
+    if isinstance(s.op(step.op), Product) != isinstance(item, Batch):
+        faults.append(f"{step.op}: products stand in batches, and nothing else does")
+    if step.distance < 0 or (step.distance and not in_loop):
+        faults.append(f"{step.op} cannot be late by {step.distance} here")
+    return faults
