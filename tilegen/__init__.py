@@ -26,16 +26,10 @@ def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
     """
     from pathlib import Path
 
-    from tilegen.passes.pipeline import lower
-    from tilegen.runtime.kernel import Kernel
-    from tilegen.sema.loading import load, read_source
+    from tilegen.runtime.compilation import compile_source
+    from tilegen.sema.loading import read_source
     from tilegen.syntax.span import Source
-    from tilegen.targets.hopper.build import build
 
     text = isinstance(spec, str) and "{" in spec
     source = Source("<text>", str(spec)) if text else read_source(Path(spec))
-    program = load(source, params)
-    built = build(lower(program), source)
-    if built.diagnostics:
-        raise TilegenError(built.diagnostics)
-    return Kernel(program, built.plan, built)
+    return compile_source(source, params).kernel()

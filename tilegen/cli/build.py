@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tilegen.cli.compile import Compilation, compile_spec
+from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout
 from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
@@ -13,6 +13,7 @@ from tilegen.cli.values import Parameters
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
+from tilegen.runtime.compilation import Compilation
 
 # Extension → contents, in the order in which things are made.
 EMITTED: dict[str, Callable[[Compilation], str | bytes]] = {
@@ -28,11 +29,11 @@ EMITTED: dict[str, Callable[[Compilation], str | bytes]] = {
 def build_command(spec: Path, parameters: Parameters, target: str, folder: Path, emit: str) -> None:
     """Write the files named in `emit` to `folder`, all or none, and print what the kernel needs."""
     wanted = _wanted(emit)
-    done = compile_spec(spec, parameters, target)
+    done, seconds = compile_spec(spec, parameters, target)
     contents = {f"{done.program.name}.{extension}": EMITTED[extension](done) for extension in wanted}
     publish({name: text.encode() if isinstance(text, str) else text for name, text in contents.items()}, folder)
     out = stdout()
-    print_summary(out, done)
+    print_summary(out, done, seconds)
     out.print(f"wrote {', '.join(str(folder / name) for name in contents)}", markup=False)
 
 

@@ -18,6 +18,7 @@ from tilegen.sema import read_source
 from tilegen.targets.hopper.sass import disassemble, parse_sass
 
 _SHOWN = 8  # opcodes a statement; the rest are summed
+_TELLING = {feature.name.split(".")[0] for feature in FEATURES}  # shown first
 
 
 def inspect_command(file: Path, parameters: Parameters, target: str) -> None:
@@ -45,7 +46,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def _inspect_spec(out: Console, spec: Path, parameters: Parameters, target: str) -> None:
-    done = compile_spec(spec, parameters, target)
+    done, seconds = compile_spec(spec, parameters, target)
     code = parse_sass(done.built.sass).functions[0]
     for statement in statements(done.program, done.plan, code):
         _print_statement(out, spec, statement)
@@ -53,7 +54,7 @@ def _inspect_spec(out: Console, spec: Path, parameters: Parameters, target: str)
     out.print()
     print_evidence(out, (in_sass(code),))
     out.print()
-    print_summary(out, done)
+    print_summary(out, done, seconds)
 
 
 def _print_statement(out: Console, spec: Path, statement: Statement) -> None:
@@ -62,8 +63,9 @@ def _print_statement(out: Console, spec: Path, statement: Statement) -> None:
         out.print(Text(f"    {step.role}{f' › {step.where}' if step.where else ''}"))
         for operation, times in step.operations:
             out.print(Text(f"        {operation}{f'  ×{times}' if times > 1 else ''}"))
-    shown = [f"{opcode} {n}" for opcode, n in statement.instructions[:_SHOWN]]
-    if rest := sum(n for _, n in statement.instructions[_SHOWN:]):
+    ranked = sorted(statement.instructions, key=lambda item: item[0] not in _TELLING)
+    shown = [f"{opcode} {n}" for opcode, n in ranked[:_SHOWN]]
+    if rest := sum(n for _, n in ranked[_SHOWN:]):
         shown.append(f"others {rest}")
     out.print(Text(f"    machine code: {', '.join(shown) or 'none of its own'}"))
     out.print()

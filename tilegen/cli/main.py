@@ -14,6 +14,7 @@ from tilegen.cli.check import check_command
 from tilegen.cli.errors import Commands
 from tilegen.cli.inspect import inspect_command
 from tilegen.cli.run import run_command
+from tilegen.version import VERSION
 
 _EXAMPLES = """\b
 Examples:
@@ -55,7 +56,7 @@ def _target(function: _F) -> _F:
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tilegen")
+@click.version_option(VERSION)
 def main() -> None:
     """Compile .tile specs to Hopper kernels whose data movement is derived and checked, and run them."""
 

@@ -29,7 +29,6 @@ from tilegen.oracle import (
     random_inputs,
     scalar_values,
 )
-from tilegen.runtime.kernel import Kernel
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Judged:
 
 def run_command(spec: Path, parameters: Parameters, target: str, given: Sizes, emulate: bool, seed: int) -> None:
     """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
-    done = compile_spec(spec, parameters, target)
+    done, seconds = compile_spec(spec, parameters, target)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
     inputs = random_inputs(done.program, sizes, seed)
@@ -57,15 +56,14 @@ def run_command(spec: Path, parameters: Parameters, target: str, given: Sizes, e
     out.print(f"{where}, random data with seed {seed}", markup=False)
 
     outputs = {name: poisoned(result.value.shape, result.dtype.numpy) for name, result in results.items()}
-    kernel = Kernel(done.program, done.plan, done.built)
-    outcome = run_kernel(kernel, inputs, outputs, {**_dense(sizes), **scalars}, on_gpu=device is not None)
+    outcome = run_kernel(done.kernel(), inputs, outputs, {**_dense(sizes), **scalars}, on_gpu=device is not None)
     judged = [
         Judged(name, result, got, compare(result, got, batch_axes(done.program, name)))
         for name, result in results.items()
         for got in (outcome.outputs[name],)
     ]
     out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
-    out.print(f"time: {outcome.time}; compiled in {done.seconds:.2f} s", markup=False)
+    out.print(f"time: {outcome.time}; compiled in {seconds:.2f} s", markup=False)
     wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
     if wrong:
         raise TilegenError(wrong)

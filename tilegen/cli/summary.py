@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from tilegen.version import VERSION
-
 from rich.console import Console
 
-from tilegen.cli.compile import Compilation
 from tilegen.cli.console import table
+from tilegen.runtime.compilation import Compilation
+from tilegen.version import VERSION
 
 THREADS_A_WARPGROUP = 128
 SHARED_LIMIT = 227 * 1024  # bytes of shared memory that one CTA may have on Hopper
 
 
-def print_summary(out: Console, done: Compilation) -> None:
-    """Registers per role, spills, shared memory, ring depths, times and versions."""
+def print_summary(out: Console, done: Compilation, seconds: float) -> None:
+    """Registers per role, spills, shared memory, ring depths, versions, and the seconds that compiling took."""
     plan, built = done.plan, done.built
     rows = [
         [
@@ -32,8 +31,8 @@ def print_summary(out: Console, done: Compilation) -> None:
         ("spills", f"{spills} bytes" if spills else "none"),
         ("shared memory", f"{plan.shared_bytes} of {SHARED_LIMIT} bytes"),
         ("stages", stages),
-        ("time", f"{done.seconds:.2f} s, of which NVRTC {built.seconds:.2f} s"),
-        ("made with", f"tilegen {version('tilegen')}, NVRTC {'.'.join(map(str, built.nvrtc_version))}"),
+        ("time", f"{seconds:.2f} s, of which NVRTC {built.seconds:.2f} s"),
+        ("made with", f"tilegen {VERSION}, NVRTC {'.'.join(map(str, built.nvrtc_version))}"),
     )
     for name, value in facts:
         out.print(f"{name}: {value}", markup=False)

@@ -60,7 +60,7 @@ def in_ptx(text: str) -> tuple[Evidence, ...]:
     """What each entry of a PTX text holds."""
     text = re.sub(r"//.*|/\*[\s\S]*?\*/", "", text)
     starts = list(_ENTRY.finditer(text))
-    ends = [m.start() for m in starts[1:]] + [len(text)]
+    ends = [*(m.start() for m in starts), len(text)][1:]
     return tuple(
         Evidence(
             m[1],

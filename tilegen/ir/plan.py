@@ -228,7 +228,7 @@ class Compute:
     dtype: DType | None = None
 
 
-ElementExpr: TypeAlias = "Element | Literal | Value | IntValue | Coordinate | Compute"
+ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Compute
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,299 @@
+"""The commands do what their help says, on real samples, and answer mistakes in words with the right exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tilegen.cli.main import main
+from tilegen.ir.plan_json import plan_from_json
+from tilegen.ir.plan_text import print_plan
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+COPY = str(SAMPLES / "copy.tile")
+GEMM = str(SAMPLES / "gemm.tile")
+FA3 = str(SAMPLES / "fa3_fwd.tile")
+EXTENSIONS = ("plan.txt", "plan.json", "cu", "ptx", "cubin", "sass")
+
+
+def tilegen(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception  # a traceback is never the answer to a user's mistake
+    return result
+
+
+def fails(code: int, *arguments: str | Path) -> str:
+    """What a command that must fail says on stderr, with nothing on stdout."""
+    result = tilegen(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+# ---- help ------------------------------------------------------------------------------------------
+
+
+def test_help_gives_one_line_a_command_and_examples() -> None:
+    text = tilegen("--help").stdout
+    for command in ("build", "check", "run", "inspect"):
+        (line,) = re.findall(rf"^  {command} +\w.*$", text, re.M)
+        assert line.endswith(".")
+    assert "  tilegen run samples/fa3_fwd.tile\n" in text
+    assert "Exit codes: 0 fine" in text
+
+
+@pytest.mark.parametrize("command", ["build", "check", "run", "inspect"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = tilegen(command, "--help")
+    assert result.exit_code == 0
+    assert "-D NAME=VALUE" in result.stdout
+
+
+# ---- build -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("built") / "new"
+    result = tilegen("build", FA3, "-D", "D=64", "-D", "causal=true", "-o", folder)
+    assert result.exit_code == 0, result.output
+    return folder, result.stdout
+
+
+def test_build_writes_every_file_and_nothing_else(built: tuple[Path, str]) -> None:
+    folder, _ = built
+    assert {path.name for path in folder.iterdir()} == {f"fa3_fwd.{extension}" for extension in EXTENSIONS}
+    assert ".entry fa3_fwd" in (folder / "fa3_fwd.ptx").read_text()
+    assert (folder / "fa3_fwd.cubin").read_bytes().startswith(b"\x7fELF")
+    assert "HGMMA" in (folder / "fa3_fwd.sass").read_text()
+    assert "__global__" in (folder / "fa3_fwd.cu").read_text()
+
+
+def test_the_plan_written_as_json_is_the_plan_written_as_text(built: tuple[Path, str]) -> None:
+    folder, _ = built
+    plan = plan_from_json((folder / "fa3_fwd.plan.json").read_text())
+    assert print_plan(plan) == (folder / "fa3_fwd.plan.txt").read_text()
+
+
+def test_build_prints_what_the_kernel_needs(built: tuple[Path, str]) -> None:
+    _, text = built
+    assert "fa3_fwd T=bf16 D=64 causal=true" in text
+    assert re.search(r"^producer +128 +\d+", text, re.M)
+    assert re.search(r"^consumer +\d+ +\d+", text, re.M)
+    for fact in ("spills: none", "shared memory: ", "stages: ", "time: ", "NVRTC 13."):
+        assert fact in text
+
+
+def test_emit_writes_only_what_it_names(tmp_path: Path) -> None:
+    assert tilegen("build", COPY, "-o", tmp_path, "--emit", "ptx, plan.txt").exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"copy.ptx", "copy.plan.txt"}
+
+
+def test_emit_of_something_unknown_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    text = fails(2, "build", COPY, "-o", tmp_path, "--emit", "ptx,elf")
+    assert "BAD_USAGE" in text
+    assert "got:    elf" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
+    spec = tmp_path / "copy.tile"
+    spec.write_text(Path(COPY).read_text())
+    out = tmp_path / "out"
+    assert tilegen("build", spec, "-o", out, "--emit", "ptx").exit_code == 0
+    before = (out / "copy.ptx").read_bytes()
+    spec.write_text(Path(COPY).read_text().replace("output", "outputt"))
+    fails(1, "build", spec, "-o", out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == {"copy.ptx": before}
+
+
+# ---- mistakes --------------------------------------------------------------------------------------
+
+
+def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
+    spec = tmp_path / "wrong.tile"
+    spec.write_text("kernel wrong() {\n  size N\n  input X: f99[N]\n}\n")
+    text = fails(1, "check", spec)
+    assert f"{spec}:3:" in text
+    assert "  input X: f99[N]" in text
+    assert "^^^" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("check", "no-such.tile"), "there is no file no-such.tile"),
+        (("check", str(SAMPLES)), "is a folder"),
+        (("check", FA3, "-D", "D=3"), "64 or 128 or 256"),
+        (("check", FA3, "-D", "X=3"), "X"),
+        (("check", FA3, "-D", "D"), "-D takes name=value"),
+        (("check", COPY, "--target", "mls"), "mls"),
+        (("check", COPY, "--nonsense"), "--nonsense"),
+        (("frobnicate",), "frobnicate"),
+        (("run", COPY, "--size", "M=x"), "--size M is no number"),
+        (("run", COPY, "--size", "Z=3"), "copy has no Z"),
+        (("run", COPY, "--size", "M=-3"), "a whole number from 0 up"),
+        (("run", COPY, "--size", "M=1.5"), "a whole number from 0 up"),
+        (("run", COPY, "--size", "M=[1,2]"), "--size"),
+        (("run", FA3, "--size", "scale=[1,2]"), "scale is a scalar"),
+        (("run", COPY, "--seed", "x"), "--seed"),
+    ],
+)
+def test_wrong_usage_is_answered_in_words_with_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
+    assert says in fails(2, *arguments)
+
+
+def test_a_scalar_that_breaks_its_constraint_is_refused() -> None:
+    assert "SCALAR_CONSTRAINT" in fails(1, "run", FA3, "--size", "scale=-1")
+
+
+# ---- check -----------------------------------------------------------------------------------------
+
+
+def test_check_says_that_all_is_well_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = tilegen("check", COPY)
+    assert result.exit_code == 0
+    assert "copy T=bf16: all checks passed" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_fails_where_the_machine_code_differs_from_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilegen.targets.hopper.gates.MAX_MOVES", -1)
+    monkeypatch.setattr("tilegen.targets.hopper.sass.MOVES", ("HGMMA",))
+    monkeypatch.setattr("tilegen.targets.hopper.gates.TENSOR_CORE", ("NOSUCH",))
+    assert "error[GATE_" in fails(1, "check", GEMM)
+
+
+# ---- run -------------------------------------------------------------------------------------------
+
+
+def test_run_compares_every_output_with_its_equation() -> None:
+    result = tilegen(
+        *("run", FA3, "-D", "D=64", "-D", "causal=true", "--emulate"),
+        *("--size", "B=1,Sq=70,Sk=137,Hk=1,G=2", "--size", "scale=0.2", "--seed", "3"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "B=1, Sq=70, Sk=137, Hk=1, G=2, scale=0.2" in result.stdout
+    assert "seed 3" in result.stdout
+    for output in ("O", "LSE"):
+        (row,) = re.findall(rf"^{output} +(\S+) +(\S+) .*right *$", result.stdout, re.M)
+        error, allowed = map(float, row)
+        assert 0 < error <= allowed
+    assert "in the emulator" in result.stdout
+
+
+def test_another_seed_gives_other_data() -> None:
+    def errors(seed: str) -> str:
+        return tilegen("run", GEMM, "--emulate", "--size", "M=64,N=64,K=64", "--seed", seed).stdout.split("absolute")[1]
+
+    first, second = (errors(seed).split("time")[0] for seed in "12")
+    assert first == errors("1").split("time")[0]
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda y: np.full_like(y, np.nan), "got:    nan"),
+        (lambda y: y * 2, "RESULT_WRONG"),
+        (lambda y: np.roll(y, 1, axis=0), "RESULT_WRONG"),
+    ],
+    ids=["unwritten", "doubled", "a neighbour's row"],
+)
+def test_a_wrong_result_is_reported_with_its_place_and_equation(
+    monkeypatch: pytest.MonkeyPatch, spoil: Callable[[np.ndarray], np.ndarray], says: str
+) -> None:
+    from tilegen.cli import run
+
+    real = run.run_kernel
+
+    def spoiled(*arguments: object, **options: object) -> object:
+        outcome = real(*arguments, **options)  # type: ignore[arg-type]
+        outcome.outputs["Y"] = spoil(outcome.outputs["Y"])
+        return outcome
+
+    monkeypatch.setattr(run, "run_kernel", spoiled)
+    result = tilegen("run", COPY, "--emulate", "--size", "M=37,N=48")
+    assert result.exit_code == 1
+    assert "wrong" in result.stdout
+    assert says in result.stderr
+    assert re.search(r"copy\.tile:\d+:\d+: error\[RESULT_WRONG\]: the kernel's Y is not", result.stderr)
+
+
+def test_outputs_are_poisoned_first_so_that_a_kernel_which_writes_nothing_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tilegen.runtime.kernel.Kernel.__call__", lambda self, **arguments: None)
+    result = tilegen("run", COPY, "--emulate", "--size", "M=37,N=48")
+    assert result.exit_code == 1
+    assert "got:    nan" in result.stderr
+
+
+# ---- inspect ---------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_each_statement_with_its_operations_and_machine_code() -> None:
+    result = tilegen("inspect", GEMM)
+    assert result.exit_code == 0
+    statements = re.findall(r"gemm\.tile:\d+  (.*)$", result.stdout, re.M)
+    assert statements == ["tile a[m, k] = A[m, k]", "tile b[k, n] = B[k, n]", "C[m, n] = sum[k](a[m, k] * b[k, n])"]
+    tile_a, tile_b, product = re.split(r"gemm\.tile:\d+  ", result.stdout)[1:]
+    assert "tma_load a[" in tile_a
+    assert "tma_load a[" not in tile_b
+    assert "mma " in product
+    assert re.search(r"machine code: .*UTMALDG", tile_a)
+    assert re.search(r"machine code: .*HGMMA", product)
+
+
+def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, str]) -> None:
+    folder, _ = built
+
+    def evidence(text: str) -> dict[str, int]:
+        return {name: int(n) for name, n in re.findall(r"^([A-Z0-9.]+) +[a-zA-Z].* (\d+) *$", text, re.M)}
+
+    spec = evidence(tilegen("inspect", FA3, "-D", "D=64", "-D", "causal=true").stdout)
+    cubin = evidence(tilegen("inspect", folder / "fa3_fwd.cubin").stdout)
+    ptx = evidence(tilegen("inspect", folder / "fa3_fwd.ptx").stdout)
+    assert spec == cubin
+    assert len(spec) == 10
+    for name in ("UTMALDG", "HGMMA", "ELECT", "USETMAXREG", "SYNCS.ARRIVE.TRANS64"):
+        assert ptx[name] > 0
+        assert cubin[name] > 0
+    assert ptx["HGMMA"] == cubin["HGMMA"]
+    assert cubin["LDL"] == cubin["STL"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "code", "says"),
+    [
+        ("empty.ptx", b"", 1, "holds no kernel"),
+        ("noise.cubin", b"not an ELF file", 1, "DISASSEMBLER_FAILED"),
+        ("missing.cubin", None, 2, "cannot be read"),
+        ("missing.ptx", None, 2, "there is no file"),
+        ("binary.tile", b"\xff\xfe\x00", 1, "not UTF-8"),
+    ],
+)
+def test_inspect_of_something_else_is_answered_in_words(
+    tmp_path: Path, name: str, contents: bytes | None, code: int, says: str
+) -> None:
+    if contents is not None:
+        (tmp_path / name).write_bytes(contents)
+    assert says in fails(code, "inspect", tmp_path / name)
+
+
+# ---- output ----------------------------------------------------------------------------------------
+
+
+def test_there_is_no_colour_and_no_wrapping_away_from_a_terminal(tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 30)
+    result = tilegen("build", COPY, "-o", long)
+    assert "\x1b" not in result.output
+    assert str(long / "copy.sass") in result.stdout
