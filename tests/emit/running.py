@@ -14,19 +14,15 @@ from tilegen.ir.plan import Plan
 from tilegen.runtime.arrays import describe
 from tilegen.runtime.binding import bind, output_shapes, resolve
 from tilegen.runtime.emulated import emulated
-from tilegen.targets.hopper.build import Built, build
+from tilegen.targets.hopper.emit import emit
+from tilegen.targets.hopper.nvrtc import compile_cuda
 
 SMS = 2  # so that a persistent CTA has several work items
 
 
 @cache
-def built(plan: Plan) -> Built:
-    return build(plan)
-
-
-@cache
 def module(plan: Plan) -> Module:
-    return parse(built(plan).ptx)
+    return parse(compile_cuda(emit(plan), plan.name).ptx)
 
 
 def run(
