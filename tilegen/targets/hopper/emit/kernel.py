@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tilegen.version import VERSION
-
 from tilegen.ir.plan import Buffer, MapParam, Param, Plan, PointerParam, Ring, RolePlan, ScalarParam, SizeParam
 from tilegen.ir.uniform import symbols, text
 from tilegen.syntax.span import Source
@@ -13,6 +11,7 @@ from tilegen.targets.hopper.emit.integers import Integers
 from tilegen.targets.hopper.emit.lines import inside, place
 from tilegen.targets.hopper.emit.names import Names
 from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
+from tilegen.version import VERSION
 
 
 def emit(plan: Plan, source: Source | None = None) -> str:
