@@ -58,13 +58,15 @@ def wheel(built: Path) -> Path:
 
 
 def environment(folder: Path, *install: str | Path) -> Path:
-    """A fresh virtual environment with tilegen installed so, and this environment's other packages in sight."""
+    """A fresh virtual environment with tilegen installed so, and links to this environment's other packages."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     site = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     call(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", *install, cwd=folder)
-    # Below the packages just installed, so that these win; .pth files of that folder are not followed.
-    (site / "zz_dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        ours = "tilegen" in package.name or package.suffix == ".pth"
+        if not ours and not (site / package.name).exists():
+            (site / package.name).symlink_to(package)
     return folder / "bin"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\(([\w.-]+(?:/[\w.-]+)*(?:#[\w-]*)?)\)")  # a path, not index notation in prose
 SAMPLE = re.compile(r"\bsamples/[\w./-]+\.tile\b")
 
 
