@@ -417,7 +417,7 @@ class Code(enum.Enum):
         "fence.proxy.async stands between generic writes and asynchronous accesses",
     )
     PIPELINE_TURNS = Entry(
-        "the turn is handed to {who} before it has taken the last one",
+        "{who} hands on the turn before the next warpgroup has taken the last one",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "a named barrier counts arrivals, not who they are from",
     )

@@ -1,0 +1,93 @@
+"""mbarriers and named barriers in a run, in absolute generations.
+
+Hardware knows a phase's parity only. So besides counting, each wait and arrival is checked against what its
+process knows: whatever the order of the other processes, it must meet the phase it is meant for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.checks.clocks import Clock, Stamps
+from tilegen.checks.shared import Site
+
+
+@dataclass(frozen=True)
+class BarrierName:
+    """The full or empty barrier of a ring's slot."""
+
+    ring: str
+    kind: str  # full | empty
+    stage: int
+    part: int
+
+    def __str__(self) -> str:
+        part = f", part {self.part}" if self.part else ""
+        return f"{self.kind} barrier of {self.ring}, stage {self.stage}{part}"
+
+
+@dataclass
+class Phase:
+    """The phase that is not over yet."""
+
+    clock: Clock
+    arrivals: int = 0
+    sites: list[Site] = field(default_factory=list)
+
+
+@dataclass
+class MBarrier:
+    """`agent`: its number in clocks; its events are the ends of phases, the first being number 1."""
+
+    name: BarrierName
+    agent: int
+    count: int
+    clocks: int  # agents in a clock
+    done: int = 0  # phases over
+    phase: Phase = field(init=False)
+    ends: dict[int, Clock] = field(default_factory=dict)
+    waits: dict[int, list[tuple[Stamps, Site]]] = field(default_factory=dict)
+    expected: dict[int, int] = field(default_factory=dict)  # bytes by generation
+    loaded: dict[int, int] = field(default_factory=dict)
+    arrived: dict[int, set[str]] = field(default_factory=dict)  # processes by generation
+
+    def __post_init__(self) -> None:
+        self.phase = Phase(Clock(self.clocks))
+
+    def knows_before(self, clock: Clock, generation: int) -> bool:
+        """Whether the end of the phase before `generation` is known, so that parity cannot mislead."""
+        return generation == 0 or bool(clock.known[self.agent] >= generation)
+
+    def arrive(self, site: Site, clock: Clock, count: int) -> None:
+        """`count` arrivals in the current phase, which may end it."""
+        self.phase.arrivals += count
+        self.phase.sites.append(site)
+        self.phase.clock.join(clock)
+        self.arrived.setdefault(self.done, set()).add(site.process)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the current phase has all its arrivals and bytes."""
+        short = self.loaded.get(self.done, 0) < self.expected.get(self.done, 0)
+        return self.phase.arrivals >= self.count and not short
+
+    def finish(self) -> list[Site]:
+        """End the current phase. Returns waits for the phase before that may miss it: this end does not follow them."""
+        clock = self.phase.clock
+        missed = [site for stamps, site in self.waits.pop(self.done - 1, []) if not clock.knows(stamps)]
+        clock.known[self.agent] = self.done + 1
+        clock.fenced[self.agent] = self.done + 1  # the ends of phases are no writes: nothing to fence
+        self.ends[self.done] = clock
+        self.ends.pop(self.done - 2, None)
+        self.done += 1
+        self.phase = Phase(Clock(self.clocks))
+        return missed
+
+
+@dataclass
+class TurnBarrier:
+    """The named barrier on which one warpgroup waits for its turn."""
+
+    passed: Clock | None = None
+    site: Site | None = None  # of the pass that is not taken yet
+    last_wait: Stamps = ()

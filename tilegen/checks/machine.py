@@ -1,0 +1,144 @@
+"""One CTA in a run: its barriers, its shared memory, what it reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilegen.checks.barriers import BarrierName, MBarrier, TurnBarrier
+from tilegen.checks.clocks import Clock, Group
+from tilegen.checks.regions import Regions
+from tilegen.checks.shared import SharedMemory, Site
+from tilegen.diagnostics.catalogue import Code, fault
+from tilegen.diagnostics.core import Diagnostic, Note
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_text import Path
+
+
+class StopRun(Exception):  # noqa: N818 - not an error of its own: the fault is reported already
+    """The state after a fault says nothing about what follows."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step of the run that synchronises or moves data. `position`: the ring position, -1 without."""
+
+    cta: int
+    process: str
+    operation: ir.Operation
+    path: Path
+    position: int
+
+
+@dataclass
+class Machine:
+    """State shared by a CTA's processes."""
+
+    plan: ir.Plan
+    cta: int
+    regions: Regions
+    events: list[Event] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[Code, Path]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        names = [
+            BarrierName(ring.name, kind, stage, part)
+            for ring in self.plan.rings
+            for kind in ("full", "empty")
+            for stage in range(ring.depth)
+            for part in range(ring.parts)
+        ]
+        threads = sum(r.warpgroups * (1 if r.elected else 2) for r in self.plan.roles)
+        self.agents = threads + len(names)
+        counts = {(r.name, "full"): r.full_arrivals for r in self.plan.rings}
+        counts |= {(r.name, "empty"): r.empty_arrivals for r in self.plan.rings}
+        self.barriers = {
+            name: MBarrier(name, threads + n, counts[name.ring, name.kind], self.agents) for n, name in enumerate(names)
+        }
+        self.turns: dict[int, TurnBarrier] = {}
+        self.memory = SharedMemory(self.regions.count, self._memory_fault)
+        self._next_agent = 0
+
+    def group(self, role: ir.RolePlan) -> Group:
+        """Clocks for the next process."""
+        first = self._next_agent
+        self._next_agent += 1 if role.elected else 2
+        return Group(self.agents, first, None if role.elected else first + 1)
+
+    def barrier(self, slot: ir.Slot, kind: str, position: int, group: int) -> tuple[MBarrier, int]:
+        """The barrier of a slot and the generation of a position."""
+        ring = self.plan.ring(slot.ring)
+        name = BarrierName(ring.name, kind, position % ring.depth, part_of(ring, slot, group))
+        return self.barriers[name], position // ring.depth
+
+    def turn(self, barrier: int) -> TurnBarrier:
+        return self.turns.setdefault(barrier, TurnBarrier())
+
+    # ---- steps ----
+
+    def arrive(self, site: Site, barrier: MBarrier, generation: int, clock: Clock, known: Clock, count: int) -> None:
+        """Arrivals for a generation. `known`: what every arriving thread knows. Raises StopRun if they go astray."""
+        if barrier.done != generation or barrier.phase.arrivals + count > barrier.count:
+            self.fault(
+                Code.PIPELINE_ARRIVALS,
+                site,
+                notes=tuple(Note(s.operation.span, f"{s.process} arrives here") for s in barrier.phase.sites[:3]),
+                got=f"{barrier.phase.arrivals + count} arrivals in round {barrier.done}",
+                wanted=f"{barrier.count} in round {generation}",
+                barrier=str(barrier.name),
+                generation=generation,
+                current=barrier.done,
+            )
+            raise StopRun
+        if not barrier.knows_before(known, generation):
+            self.fault(
+                Code.PIPELINE_ARRIVALS, site, barrier=str(barrier.name), generation=generation,
+                current=f"{generation - 1}, in some order of events",
+            )  # fmt: skip
+        barrier.arrive(site, clock, count)
+        self.settle(barrier)
+
+    def settle(self, barrier: MBarrier) -> None:
+        """End the barrier's phase if it is complete."""
+        if not barrier.complete:
+            return
+        generation = barrier.done
+        for site in barrier.finish():
+            self.fault(Code.PIPELINE_LAPPED, site, barrier=str(barrier.name), generation=generation - 1)
+
+    # ---- faults ----
+
+    def fault(
+        self, code: Code, site: Site, *, notes: tuple[Note, ...] = (), got: str = "", wanted: str = "", **fields: object
+    ) -> None:
+        """Report a fault once a place."""
+        if (code, site.path) in self._seen:
+            return
+        self._seen.add((code, site.path))
+        self.diagnostics.append(
+            fault(
+                code,
+                site.operation.span,
+                got=got,
+                wanted=wanted,
+                notes=notes,
+                who=site.process,
+                statement=site.operation.statement or operation_text(site.operation),
+                **fields,
+            )
+        )
+
+    def _memory_fault(self, code: Code, site: Site, other: Site | None, what: str) -> None:
+        if other is None:
+            self.fault(code, site, got=what)
+            return
+        words = f"{what}: {operation_text(other.operation)} ({other.process})"
+        self.fault(code, site, notes=(Note(other.operation.span, words),))
+
+
+def part_of(ring: ir.Ring, slot: ir.Slot, group: int) -> int:
+    """The part of a ring that a slot names, for a warpgroup of its role."""
+    if slot.part is not None:
+        return slot.part
+    return group if ring.parts > 1 else 0

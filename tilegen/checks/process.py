@@ -1,0 +1,267 @@
+"""One process of a CTA: a role as one of its warpgroups (or its elected thread) runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tilegen.checks.barriers import MBarrier, TurnBarrier
+from tilegen.checks.machine import Event, Machine, StopRun, part_of
+from tilegen.checks.regions import operands
+from tilegen.checks.shared import Flight, Site
+from tilegen.diagnostics.catalogue import Code
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_text import Path
+from tilegen.ir.uniform import evaluate
+
+WARPS = 4  # of a warpgroup
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a process waits for: a generation of an mbarrier, or its turn."""
+
+    site: Site
+    barrier: MBarrier | TurnBarrier
+    generation: int = 0
+
+    @property
+    def over(self) -> bool:
+        if isinstance(self.barrier, TurnBarrier):
+            return self.barrier.passed is not None
+        return self.barrier.done > self.generation
+
+
+@dataclass
+class _Product:
+    token: str
+    flights: list[Flight]
+
+
+@dataclass
+class Process:
+    """`run` yields what the process waits for whenever it may not go on."""
+
+    machine: Machine
+    role: ir.RolePlan
+    role_index: int
+    index: int  # of the warpgroup in its role
+    ctas: int
+    symbols: Mapping[str, int]
+    cursors: dict[str, int] = field(default_factory=dict)
+    open_products: list[_Product] = field(default_factory=list)
+    products: list[list[_Product]] = field(default_factory=list)
+    open_stores: list[Flight] = field(default_factory=list)
+    stores: list[list[Flight]] = field(default_factory=list)
+    waits: dict[tuple[str, int], int] = field(default_factory=dict)  # (ring, part): full waits done
+
+    def __post_init__(self) -> None:
+        self.group = self.machine.group(self.role)
+        self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
+        self.cursors = {c.name: 0 for c in self.role.cursors}
+        self.values = {**self.symbols, "warpgroup": self.index}
+
+    def run(self) -> Iterator[Waiting]:
+        """The whole role. Raises StopRun after a fault that leaves nothing to go by."""
+        yield from self._body(self.role.body, ("role", self.role_index))
+        for flight in (*self.open_stores, *(f for g in self.stores for f in g)):
+            self.machine.fault(Code.PIPELINE_STORES, flight.site)
+
+    def _body(self, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Waiting]:
+        values = self.values
+        for position, operation in enumerate(body):
+            here = (*path, position)
+            match operation:
+                case ir.Let(name, value):
+                    values[name] = evaluate(value, values)
+                case ir.If(condition, inner):
+                    if evaluate(condition, values):
+                        yield from self._body(inner, here)
+                case ir.For(name, start, stop, inner):
+                    for turn in range(evaluate(start, values), evaluate(stop, values)):
+                        values[name] = turn
+                        yield from self._body(inner, here)
+                case ir.Work(name, total, mode, inner):
+                    last = evaluate(total, values)
+                    step = self.ctas if mode == "static" else max(last, 1)
+                    for item in range(self.machine.cta, last, step):
+                        values[name] = item
+                        yield from self._body(inner, here)
+                case _:
+                    yield from self._step(operation, Site(self.name, operation, here))
+
+    def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:
+        match operation:
+            case ir.WaitFull(slot):
+                barrier, generation = self._barrier(slot, "full", site)
+                yield from self._wait(site, barrier, generation)
+                key = (slot.ring, barrier.name.part)
+                self.waits[key] = self.waits.get(key, 0) + 1
+            case ir.WaitEmpty(slot):
+                barrier, generation = self._barrier(slot, "empty", site)
+                if generation > 0:  # opposite parity: the first fills find the ring empty
+                    yield from self._wait(site, barrier, generation - 1)
+            case ir.OrderWait(first):
+                yield from self._take_turn(site, self.machine.turn(first + self.index))
+            case ir.OrderPass(first):
+                self._pass_turn(site, self.machine.turn(first + (self.index + 1) % self.role.warpgroups))
+            case ir.OrderStart(first) if self.index == self.role.warpgroups - 1:
+                self._pass_turn(site, self.machine.turn(first))
+            case ir.Advance(cursor):
+                self.cursors[cursor] += 1
+            case _:
+                self._effect(operation, site)
+
+    def _effect(self, operation: ir.Operation, site: Site) -> None:
+        """Operations that never wait."""
+        match operation:
+            case ir.Expect(slot, size):
+                barrier, generation = self._barrier(slot, "full", site)
+                barrier.expected[generation] = barrier.expected.get(generation, 0) + size
+                self.group.stamp_lead()
+                self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, 1)
+            case ir.TmaLoad():
+                self._load(operation, site)
+            case ir.ArriveEmpty(slot):
+                self._release(slot, site)
+            case ir.GroupSync():
+                self.group.stamp()
+                self.group.meet()
+            case ir.FenceAsync():
+                self.group.fence()
+            case ir.Mma():
+                self._issue(operation, site)
+            case ir.MmaCommit():
+                if self.open_products:
+                    self.products.append(self.open_products)
+                    self.open_products = []
+            case ir.MmaWait(pending):
+                self._retire(pending)
+            case ir.ReadShared(_, slot):
+                pieces, content = self._slot(operation, slot)
+                self._event(site, self.cursors[slot.cursor])
+                self.machine.memory.read(site, pieces, content, self.group.stamp(), self.group.common())
+            case ir.WriteShared(buffer):
+                pieces = self.machine.regions.of_access(self.role, operation, 0, self.index, self.index)
+                self._event(site)
+                stamps, clock = self.group.stamp(), self.group.common()
+                self.machine.memory.write(site, pieces, (buffer, self.index), stamps, clock, False)
+            case ir.TmaStore(_, _, buffer):
+                pieces = self.machine.regions.of_access(self.role, operation, 0, self.index, self.index)
+                self._event(site)
+                flight = self.machine.memory.fly(site, pieces, (buffer, self.index), self.group.lead)
+                self.open_stores.append(flight)
+            case ir.StoreCommit():
+                self.stores.append(self.open_stores)
+                self.open_stores = []
+            case ir.StoreWait(pending):
+                done = self.stores[: max(len(self.stores) - pending, 0)]
+                self.stores = self.stores[len(done) :]
+                stamps = self.group.stamp_lead()
+                for flight in (f for store in done for f in store):
+                    self.machine.memory.land(flight, stamps)
+
+    # ---- rings ----
+
+    def _barrier(self, slot: ir.Slot, kind: str, site: Site) -> tuple[MBarrier, int]:
+        position = self.cursors[slot.cursor]
+        self._event(site, position)
+        return self.machine.barrier(slot, kind, position, self.index)
+
+    def _wait(self, site: Site, barrier: MBarrier, generation: int) -> Iterator[Waiting]:
+        if not barrier.knows_before(self.group.common(), generation):
+            self.machine.fault(Code.PIPELINE_SKIPPED, site, barrier=str(barrier.name), generation=generation)
+        waiting = Waiting(site, barrier, generation)
+        while not waiting.over:
+            yield waiting
+        if barrier.done > generation + 1:
+            self.machine.fault(Code.PIPELINE_LAPPED, site, barrier=str(barrier.name), generation=generation)
+            raise StopRun
+        self.group.learn(barrier.ends[generation])
+        barrier.waits.setdefault(generation, []).append((self.group.stamp(), site))
+
+    def _release(self, slot: ir.Slot, site: Site) -> None:
+        barrier, generation = self._barrier(slot, "empty", site)
+        if self.machine.plan.ring(slot.ring).release == "warp":
+            self.group.stamp()
+            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), WARPS)
+        else:
+            self.group.stamp_lead()
+            self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, 1)
+
+    def _load(self, load: ir.TmaLoad, site: Site) -> None:
+        barrier, generation = self._barrier(load.slot, "full", site)
+        loaded = barrier.loaded.get(generation, 0) + load.bytes
+        barrier.loaded[generation] = loaded
+        expected = barrier.expected.get(generation, 0)
+        if loaded > expected:
+            self.machine.fault(
+                Code.PIPELINE_BYTES, site, got=f"{loaded} bytes", wanted=f"{expected}", ring=load.slot.ring
+            )
+            raise StopRun
+        pieces, content = self._slot(load, load.slot)
+        # over when the barrier's phase ends, and known to those who wait for that
+        stamps = ((barrier.agent, generation + 1),)
+        self.machine.memory.write(site, pieces, content, stamps, self.group.lead, True)
+        barrier.phase.clock.join(self.group.lead)
+        self.machine.settle(barrier)
+
+    def _slot(
+        self, operation: ir.TmaLoad | ir.ReadShared, slot: ir.Slot
+    ) -> tuple[tuple[int, ...], tuple[str, int, int]]:
+        """Pieces that an operation touches in a slot, and what they hold in this generation."""
+        stage, part, content = self._place(slot)
+        return self.machine.regions.of_access(self.role, operation, stage, part, self.index), content
+
+    def _place(self, slot: ir.Slot) -> tuple[int, int, tuple[str, int, int]]:
+        ring = self.machine.plan.ring(slot.ring)
+        position = self.cursors[slot.cursor]
+        part = part_of(ring, slot, self.index)
+        return position % ring.depth, part, (ring.name, part, position)
+
+    # ---- products ----
+
+    def _issue(self, mma: ir.Mma, site: Site) -> None:
+        # a product needs all four warps: it starts when each has come here (as libraries that release a slot by
+        # one thread of a warpgroup rely on)
+        self.group.stamp()
+        self.group.meet()
+        flights = []
+        for operand, extent in operands(mma):
+            stage, part, content = self._place(operand.slot)
+            pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, stage, part, self.index)
+            self._event(site, self.cursors[operand.slot.cursor])
+            flights.append(self.machine.memory.fly(site, pieces, content, self.group.lead))
+        self.open_products.append(_Product(mma.token, flights))
+
+    def _retire(self, pending: int) -> None:
+        done = self.products[: max(len(self.products) - pending, 0)]
+        self.products = self.products[len(done) :]
+        stamps = self.group.stamp_lead()
+        self.group.rest.known[stamps[0][0]] = stamps[0][1]  # every warp waits, and knows the product to be over
+        for flight in (f for products in done for p in products for f in p.flights):
+            self.machine.memory.land(flight, stamps)
+
+    # ---- turns ----
+
+    def _take_turn(self, site: Site, turn: TurnBarrier) -> Iterator[Waiting]:
+        self._event(site)
+        waiting = Waiting(site, turn)
+        while not waiting.over:
+            yield waiting
+        assert turn.passed is not None
+        turn.last_wait = self.group.stamp()
+        self.group.learn(turn.passed)
+        self.group.meet()
+        turn.passed = turn.site = None
+
+    def _pass_turn(self, site: Site, turn: TurnBarrier) -> None:
+        self._event(site)
+        self.group.stamp()
+        if turn.passed is not None or not self.group.common().knows(turn.last_wait):
+            self.machine.fault(Code.PIPELINE_TURNS, site)
+            raise StopRun
+        turn.passed, turn.site = self.group.union(), site
+
+    def _event(self, site: Site, position: int = -1) -> None:
+        self.machine.events.append(Event(self.machine.cta, self.name, site.operation, site.path, position))
