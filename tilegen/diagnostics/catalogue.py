@@ -318,6 +318,10 @@ class Code(enum.Enum):
         ("use a distance of 1",),
     )
     TURNS_ALONE = Entry("there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",))
+    NOTHING_STALE = Entry(
+        "no scaled sum here can keep an old exponent",
+        ("leave `stale_max` out: it needs a softmax whose weights are summed or multiplied, and nothing else",),
+    )
     WALK_NOT_STREAMED = Entry("the axis {axis} is not streamed, so no loop walks it", ("name the streamed axis",))
     ORDER_AXES = Entry("the order of work items must name each axis of the grid once", ("name all of them",))
     GROUP_AXIS = Entry("the axis {axis} is not in the grid, so its items cannot be grouped", ("name a grid axis",))

@@ -164,7 +164,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Fragment:
-    """Registers of a warpgroup. `storage` names the fragment whose registers hold it (its own name: its own)."""
+    """Registers of a warpgroup. `storage` names the fragment whose registers hold it (its own name: its own; empty:
+    none, it exists inside a Sweep only)."""
 
     name: str
     layout: str  # acc | a | row | col
@@ -176,7 +177,7 @@ class Fragment:
 
     @property
     def registers(self) -> int:
-        """32-bit registers a thread."""
+        """32-bit registers a thread of a fragment of this layout."""
         if self.layout == "row":
             return 2
         if self.layout == "col":
@@ -647,8 +648,33 @@ class StoreVector:
     statement: str = ""
 
 
+@dataclass(frozen=True)
+class Sweep:
+    """Element-wise operations carried out together, a few columns at a time, over accumulators of one width.
+
+    Fragments stored nowhere (`Fragment.storage` empty) exist inside a Sweep only, a few columns of them at a time.
+    """
+
+    body: tuple[Map | RowFold | Relayout, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class IfVote:
+    """A warp takes the branch together if any of its threads holds a non-zero element in a row fragment.
+
+    It holds no synchronisation: what a row then does must depend on that row alone.
+    """
+
+    fragment: str
+    body: tuple[Operation, ...]
+    span: Span
+    statement: str = ""
+
+
 Operation: TypeAlias = (
-    "Let | LetFloat | Work | For | If | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait"
+    "Let | LetFloat | Work | For | If | IfVote | Sweep | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait"
     " | WaitFull | WaitEmpty | ArriveEmpty | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
     " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
     " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector"

@@ -144,6 +144,7 @@ class Scheduled:
     stores: tuple[Store, ...]
     phases: tuple[Phase, ...]
     turns: tuple[str, ...]  # products issued by one warpgroup at a time; empty: no turns
+    stale: tuple[str, ...]  # exponents that are kept where no mask is needed, until a row outgrows its own
     span: Span
 
     def role(self, axis: str) -> AxisRole:

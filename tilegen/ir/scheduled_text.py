@@ -22,6 +22,8 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"group: {axis} by {f'{size} bytes' if size is not None else count}")
     if s.turns:
         lines.append(f"turns: {', '.join(s.turns)}")
+    if s.stale:
+        lines.append(f"kept while it serves: {', '.join(s.stale)}")
     lines += ["", "tiles"]
     for t in s.tiles:
         lines.append(f"  {t.tile}: depth {t.depth}{', a part for each consumer' if t.apart else ''}")

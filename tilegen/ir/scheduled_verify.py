@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.folded import Output, Product
+from tilegen.ir.folded import Exponent, Output, Product
 from tilegen.ir.folded_verify import verify as verify_folded
 from tilegen.ir.scheduled import Batch, Scheduled, Step, Stream
 from tilegen.ir.scheduled_text import print_scheduled
@@ -46,6 +46,7 @@ def verify(s: Scheduled) -> None:
     if s.workers.axis not in grid:
         faults.append(f"the workers share out {s.workers.axis}, which is not in the grid")
     faults += [f"{t} takes turns and is no product" for t in s.turns if not isinstance(s.op(t), Product)]
+    faults += [f"{e} is kept and is no exponent" for e in s.stale if not isinstance(s.op(e), Exponent)]
     faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]
     outputs = sorted(t.name for t in s.program.tile.tensors if t.output)
     if sorted(x.output for x in s.stores) != outputs:

@@ -11,10 +11,11 @@ from typing import Any
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
-from tilegen.ir.folded import Product
+from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.passes.schedule import REGISTERS
+from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
 
 TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max"})}
@@ -210,6 +211,16 @@ def take_turns(program: Scheduled, d: directives.TakeTurns) -> Scheduled:
     return replace(program, turns=names)
 
 
+def stale_max(program: Scheduled, d: directives.StaleMax) -> Scheduled:
+    """Scaled sums keep an old exponent in blocks that need no mask; rows that outgrow it redo the step exactly."""
+    streams = [p for p in program.phases if isinstance(p, Stream)]
+    exponents = [o.name for o in program.program.ops if isinstance(o, Exponent)]
+    stale = tuple(e for e in exponents if any(scaled_sum(e, p, program.program) for p in streams))
+    if not stale:
+        fail(Code.NOTHING_STALE, d.span)
+    return replace(program, stale=stale)
+
+
 def walk(program: Scheduled, d: directives.Walk) -> Scheduled:
     if not program.has_role(d.axis, "stream"):
         fail(Code.WALK_NOT_STREAMED, d.span, axis=d.axis)
@@ -274,6 +285,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Block: block,
     directives.Stages: stages,
     directives.Walk: walk,
+    directives.StaleMax: stale_max,
     directives.Late: late,
     directives.Ahead: ahead,
     directives.Batch: batch,
@@ -287,7 +299,6 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Alias: alias,
 }
 _SPELLING: dict[type, str] = {
-    directives.StaleMax: "stale_max",
     directives.SplitReduction: "split",
     directives.Multicast: "multicast",
     directives.Place: "place",

@@ -70,6 +70,7 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
         stores=tuple(Store(t.name, "rows", None, t.span) for t in program.tile.tensors if t.output),
         phases=_phases(program, stream),
         turns=(),
+        stale=(),
         span=span,
     )
 

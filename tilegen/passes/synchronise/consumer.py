@@ -46,6 +46,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.scheduled import Batch, Item, Phase, Step, Straight, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
+from tilegen.passes.stale import ScaledSum, scaled_sum
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, layout
@@ -277,8 +278,16 @@ class Consumer:
         batches = [i for i in items if isinstance(i, Batch) and i.steps]
         taking = [b for b in batches if any(x.op in turns for x in b.steps)]
         active = {x.op for i in items for x in _steps(i)}
-        self.values.new_iteration(keep=time is not None)
+        self.values.new_iteration()
+        kept = [] if masked or not isinstance(phase, Stream) else self._kept(phase)
         for item in items:
+            group = next((g for g in kept if isinstance(item, Step) and item.op in g.members), None)
+            if group is not None:
+                if isinstance(item, Step) and item.op == group.exponent.name:
+                    made = self.values.keep_exponent(group)
+                    self._retire(made.registers, item.span)
+                    self.out += made.operations
+                continue
             if isinstance(item, Batch):
                 if item.steps:
                     self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
@@ -287,6 +296,11 @@ class Consumer:
                 if isinstance(o, Rescale) and o.source not in active and isinstance(phase, Stream):
                     continue  # nothing accumulated yet
                 self._step(item, o, masked)
+
+    def _kept(self, phase: Stream) -> list[ScaledSum]:
+        """Scaled sums that keep their exponent in a variant of the loop without masks."""
+        s = self.c.scheduled
+        return [g for e in s.stale if (g := scaled_sum(e, phase, s.program)) is not None]
 
     # ---- steps ----
 

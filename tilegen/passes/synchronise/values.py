@@ -21,22 +21,26 @@ from tilegen.ir.plan import (
     Element,
     ElementExpr,
     Fragment,
+    IfVote,
     LetFloat,
     Literal,
     LoadVector,
     Map,
     Mask,
     Operation,
+    QuadReduce,
     ReadShared,
     Relayout,
     RowFold,
     Slot,
+    Sweep,
     Value,
 )
 from tilegen.ir.scheduled import Phase
 from tilegen.ir.tile import Affine, Cast, Expr, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
+from tilegen.passes.stale import ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
 from tilegen.passes.synchronise.elements import lower
 from tilegen.passes.synchronise.geometry import (
@@ -155,7 +159,7 @@ class Values:
                     if not self._moves_with_stream(r):
                         self._load(r, shape, out)
 
-    def new_iteration(self, *, keep: bool) -> None:
+    def new_iteration(self) -> None:
         self.streamed_loads.clear()
         self.tile_reads.clear()
 
@@ -267,14 +271,72 @@ class Values:
 
     def _weight(self, o: Weight) -> Made:
         name = self._declare(o)
-        factor = self._factor(o)
-        shift = Element(f"{o.exponent}_shift")
-        source = Element(self.fragment_of(o.source))
+        value = self._weighted(o, self.fragment_of(o.source))
+        return self._made([Map(name, value, o.span, o.statement)], name, o.source)
+
+    def _weighted(self, o: Weight, source: str) -> ElementExpr:
+        factor, shift = self._factor(o), Element(f"{o.exponent}_shift")
         if factor is None:
-            argument = Compute("sub", (source, shift))
+            argument = Compute("sub", (Element(source), shift))
         else:
-            argument = Compute("fma", (source, factor, Compute("neg", (shift,))))
-        return self._made([Map(name, Compute("ex2", (argument,)), o.span, o.statement)], name, o.source)
+            argument = Compute("fma", (Element(source), factor, Compute("neg", (shift,))))
+        return Compute("ex2", (argument,))
+
+    def keep_exponent(self, group: ScaledSum) -> Made:
+        """The step of a whole scaled sum against its old exponent, and the exact one for rows that outgrow it.
+
+        The source stays as it is, so that the step can be done again. Only rows that need it change their
+        exponent: the others compute the same bits twice.
+        """
+        e, weight = group.exponent, group.weight
+        span, name = e.span, e.statement
+        source = self.fragment_of(e.source)
+        cols = self.known[source].cols
+        running, shift = self.state(e), self.shift(e)
+        new, scale, grown = (self._fragment(f"{e.name}_{part}", "row", 1, span) for part in ("new", "scale", "grown"))
+        transient = f"{weight.name}_here"
+        self.known.setdefault(transient, Fragment(transient, "acc", WARPGROUP_ROWS, cols, DType.F32, "", span))
+        body: list[Map | RowFold | Relayout] = [
+            Map(transient, self._weighted(weight, source), weight.span, weight.statement)
+        ]
+        parts = {o.name: self._fragment(f"{o.name}_part", "row", 1, o.span) for o in group.sums}
+        body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
+        packed = [self._fragment(o.name, "a", cols, o.span, dtype=o.dtype) for o in group.casts]
+        body += [
+            Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)
+        ]
+        sweep = Sweep(tuple(body), span, name)
+        states = [self.state(o) for o in group.sums]
+        factor = self._factor(e)
+        top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
+        small = Compute("le", (Element(next(iter(parts.values()))), Literal(group.limit)))
+        seen = Compute("gt", (Element(running), Literal(float("-inf"))))
+        calm = Compute("and", (small, seen))  # false also for a sum that is no number
+        raised = Compute("max", (top, Element(running)))
+        minus_infinity = Literal(float("-inf"))
+        exact: list[Operation] = [
+            RowFold(new, source, "max", "quad", span, name),
+            QuadReduce(grown, "max", span, name),
+            Map(new, Compute("select", (Element(grown), raised, Element(running))), span, name),
+            Map(shift, Compute("select", (Compute("eq", (Element(new), minus_infinity)), Literal(0.0), Element(new))), span, name),
+            Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
+            Map(running, Element(new), span, name),
+            sweep,
+        ]
+        exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in states]
+        accumulators = [o.source for o in group.rescales]
+        exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in accumulators]
+        operations: list[Operation] = [
+            sweep,
+            Map(grown, Compute("select", (calm, Literal(0.0), Literal(1.0))), span, name),
+            IfVote(grown, tuple(exact), span, name),
+        ]
+        operations += [
+            Map(x, Compute("add", (Element(x), Element(p))), span, name)
+            for x, p in zip(states, parts.values(), strict=True)
+        ]
+        touched = [source, running, shift, new, scale, grown, *states, *parts.values(), *packed, *accumulators]
+        return self._made(operations, *touched)
 
     def _reduce(self, o: Reduce) -> Made:
         source = self.known[self.fragment_of(o.source)]
