@@ -10,7 +10,7 @@ import numpy as np
 from tilegen.ir.dtypes import DType
 from tilegen.oracle.field import CastError, Field, together
 from tilegen.oracle.named import Array
-from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, ULP, exponential_error, relative_unit, unit
+from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, ULP, exponential_error, proper, relative_unit, unit
 
 LN2 = math.log(2.0)
 
@@ -23,9 +23,9 @@ def apply(op: str, args: tuple[Field, ...]) -> Field:
     if op in _UNARY:
         (x,) = args
         value, bound = _UNARY[op](x.value.astype(np.float64), x.bound)
-        return Field(x.axes, value, _clean(bound, value))
+        return Field(x.axes, value, proper(bound, value))
     value, bound = _OTHERS[op](*(part for a in args for part in (a.value, a.bound)))
-    return Field(args[0].axes, value, _clean(bound, value))
+    return Field(args[0].axes, value, proper(bound, value))
 
 
 def cast(x: Field, dtype: DType) -> Field:
@@ -34,7 +34,7 @@ def cast(x: Field, dtype: DType) -> Field:
     x = x.settled()
     if not dtype.is_float:
         bound = np.where(x.bound > 0, np.rint(x.value + x.bound) - np.rint(x.value - x.bound), 0.0)
-        return Field(x.axes, np.rint(x.value), _clean(bound, x.value))
+        return Field(x.axes, np.rint(x.value), proper(bound, x.value))
     units = unit(x.value, x.bound, dtype)
     if not x.bound.any():  # what the type holds exactly stays as it is
         units = np.where(x.value == x.value.astype(dtype.numpy).astype(np.float64), 0.0, units)
@@ -44,11 +44,6 @@ def cast(x: Field, dtype: DType) -> Field:
 def reciprocal(x: Field) -> Field:
     """1 / x."""
     return _divide(Field.exact(x.axes, np.ones((1,) * x.value.ndim)), x)
-
-
-def _clean(bound: Array, value: Array) -> Array:
-    """An error that is no number is unbounded, unless the value itself is not finite: that is exact."""
-    return np.where(np.isfinite(value), np.where(np.isnan(bound), np.inf, bound), 0.0)
 
 
 # ---- products keep cast errors apart ---------------------------------------------------------------
@@ -70,7 +65,7 @@ def _multiply(x: Field, y: Field) -> Field:
     value = x.value * y.value
     ax, ay = np.abs(x.value), np.abs(y.value)
     bound = ax * y.bound + ay * x.bound + x.error * y.error + ULP * np.abs(value)
-    return Field(x.axes, value, _clean(bound, value), _joined(x, y, ay, ax))
+    return Field(x.axes, value, proper(bound, value), _joined(x, y, ay, ax))
 
 
 def _divide(x: Field, y: Field) -> Field:
@@ -81,7 +76,7 @@ def _divide(x: Field, y: Field) -> Field:
     joined = _joined(x, y, 1 / ay, np.abs(value) / ay)
     rest = whole if joined is None else np.maximum(whole - joined.units, 0.0)
     bound = rest + 2 * ULP * np.abs(value)
-    return Field(x.axes, value, _clean(bound, value), joined)
+    return Field(x.axes, value, proper(bound, value), joined)
 
 
 def _negate(x: Field) -> Field:

@@ -19,6 +19,7 @@ from tilegen.oracle.rounding import (
     ULP,
     cast_error,
     exponential_error,
+    proper,
     summation_error,
 )
 
@@ -66,7 +67,7 @@ def fold_extreme(kind: str, body: Field, folded: Folded) -> Field:
     reduce = np.max if kind == "max" else np.min
     value = np.asarray(reduce(np.where(live, x.value, identity), axis=where, initial=identity))
     bound = np.max(np.where(live, x.bound, 0.0), axis=where, initial=0.0)
-    return Field(folded.rest(x.axes), value, np.where(np.isfinite(value), bound, 0.0))
+    return Field(folded.rest(x.axes), value, proper(bound, value))
 
 
 # ---- sums ----------------------------------------------------------------------------------------------
@@ -160,12 +161,7 @@ def _product_sum(x: Field, y: Field, folded: Folded, bad: Array | None, tensor_c
         u, weight = y.cast.units, ax + x.bound
         bound = bound + casts(y.cast, product(weight, u), product(weight**2, u**2))
     value = value + special
-    return Field(axes, value, _clean(bound, value))
-
-
-def _clean(bound: Array, value: Array) -> Array:
-    """An error that is no number is unbounded, unless the value is not finite: that is exact."""
-    return np.where(np.isfinite(value), np.where(np.isnan(bound), np.inf, bound), 0.0)
+    return Field(axes, value, proper(bound, value))
 
 
 def _without(field: Field, folded: Folded, bad: Array) -> Field:
@@ -210,7 +206,7 @@ def _plain_sum(body: Field, folded: Folded, tensor_core: bool) -> Field:
         units = total(t.cast.units)
         independent = folded.over <= t.cast.axes
         bound = bound + (cast_error(value, units, total(t.cast.units**2), t.cast.relative) if independent else units)
-    return Field(folded.rest(t.axes), value, _clean(bound, value))
+    return Field(folded.rest(t.axes), value, proper(bound, value))
 
 
 # ---- sums of exponentials --------------------------------------------------------------------------------
@@ -266,7 +262,7 @@ def weights(x: Field, extra: Sequence[Field], folded: Folded) -> Field:
     value = np.where(total == 0, 0.0, scaled.weights / total)
     relative = np.where(error < 1, (1 + scaled.relative) / (1 - error) - 1, np.inf) + EX2
     bound = np.where(value == 0, 0.0, np.minimum(value * relative, 1.0)) + SMALLEST_NORMAL
-    return Field(scaled.axes, value, np.where(np.isfinite(value), bound, 0.0))
+    return Field(scaled.axes, value, proper(bound, value))
 
 
 def logsumexp(x: Field, extra: Sequence[Field], folded: Folded) -> Field:
@@ -276,7 +272,7 @@ def logsumexp(x: Field, extra: Sequence[Field], folded: Folded) -> Field:
     value = np.where(scaled.top == -np.inf, -np.inf, scaled.top + np.log(total))
     spread = np.where(error < 1, -np.log1p(-np.minimum(error, 1.0)), np.inf)
     bound = spread + LG2 * (1 + np.abs(np.log(total))) + 2 * ULP * (np.abs(scaled.top) + np.abs(value))
-    return Field(scaled.rest, value, np.where(np.isfinite(value), bound, 0.0))
+    return Field(scaled.rest, value, proper(bound, value))
 
 
 def fold_expsum(x: Field, factors: Sequence[Field], folded: Folded, tensor_core: bool) -> Field:
@@ -290,4 +286,4 @@ def fold_expsum(x: Field, factors: Sequence[Field], folded: Folded, tensor_core:
     factor = np.exp(top)
     value = total.value * factor
     bound = total.bound * factor + np.abs(value) * exponential_error(top, np.zeros(())) + SMALLEST_NORMAL
-    return Field(axes, value, _clean(bound, value))
+    return Field(axes, value, proper(bound, value))

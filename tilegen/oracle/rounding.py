@@ -32,6 +32,7 @@ from tilegen.oracle.named import Array
 
 ULP = 2.0**-23  # unit in the last place of f32, relative
 SMALLEST_NORMAL = 2.0**-126  # of f32: `.ftz` may turn anything below it into 0
+LARGEST = float(np.finfo(np.float32).max)
 EX2 = 2.0**-22  # relative error of ex2.approx.ftz
 LG2 = 2.0**-22  # absolute error of lg2.approx.ftz in (0.5, 2), relative elsewhere
 COVERAGE = 4.0  # multiples of a root of a sum of squares that count as a bound
@@ -49,6 +50,14 @@ def unit(value: Array, bound: Array, dtype: DType) -> Array:
     spacing = np.where(magnitude > largest, np.inf, np.ldexp(1.0, exponent - dtype.precision))
     units: Array = np.where(np.isfinite(value), spacing, 0.0)
     return units
+
+
+def proper(bound: Array, value: Array) -> Array:
+    """`bound` on the error of an f32 value made whole: unbounded where it is no number or f32 may overflow, and 0
+    where the value itself is not finite, which is exact."""
+    lost = np.isnan(bound) | (np.abs(value) + bound > LARGEST)
+    whole: Array = np.where(np.isfinite(value), np.where(lost, np.inf, bound), 0.0)
+    return whole
 
 
 def relative_unit(dtype: DType) -> float:
