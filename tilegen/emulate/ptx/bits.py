@@ -171,8 +171,8 @@ def count_bits(ins: Instruction) -> Decoded:
 def reverse(x: Array) -> Array:
     """Bits in the opposite order."""
     as_bytes = np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1)
-    flipped = np.packbits(np.unpackbits(as_bytes, axis=1, bitorder="little"), axis=1)
-    return flipped.view(x.dtype).reshape(-1)
+    flipped = np.packbits(np.unpackbits(as_bytes, axis=1, bitorder="little"), axis=1)[:, ::-1]
+    return np.ascontiguousarray(flipped).view(x.dtype).reshape(-1)
 
 
 def bit_length(x: Array) -> Array:
