@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def copy(ins: Instruction) -> Decoded:
     """cp.async…; copies complete when they are issued, so groups have nothing to wait for."""
     mods = Modifiers(ins)
-    reduce = "reduce" in mods.left
+    reduce = mods.flag("reduce")
     mods.need("async")
     if mods.flag("bulk"):
-        return bulk(ins, mods)
+        return bulk(ins, mods, reduce)
     if reduce:
         mods.unknown("only bulk copies reduce")
     if mods.flag("commit_group") or mods.flag("wait_all") or mods.flag("wait_group"):

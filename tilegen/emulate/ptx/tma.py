@@ -27,8 +27,8 @@ def _nothing(machine: Machine) -> Step:
     return lambda s, m: None
 
 
-def bulk(ins: Instruction, mods: Modifiers) -> Decoded:
-    """cp.async.bulk and cp.reduce.async.bulk, `async` and `bulk` already taken."""
+def bulk(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
+    """cp.async.bulk and cp.reduce.async.bulk, these words already taken."""
     if mods.flag("commit_group"):
         mods.done()
         return Decoded(_nothing)
@@ -41,7 +41,9 @@ def bulk(ins: Instruction, mods: Modifiers) -> Decoded:
     if mods.flag("prefetch"):
         return Decoded(_nothing)
     if mods.flag("tensor"):
-        return _tensor(ins, mods)
+        return _tensor(ins, mods, reduce)
+    if reduce:
+        mods.unknown("only tensors reduce")
     return _plain(ins, mods)
 
 
@@ -50,22 +52,21 @@ def active(s: slice, m: Mask) -> Array:
     return np.arange(s.stop - s.start) if m is None else np.nonzero(m)[0]
 
 
-def _tensor(ins: Instruction, mods: Modifiers) -> Decoded:
+def _tensor(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
     rank = int(mods.need(*_RANKS)[0])
     to = mods.left[0] if mods.left else ""
     mods.need("global", *_SHARED)
     mods.need("global", *_SHARED)
     mods.flag("tile")
     hint = mods.flag("L2::cache_hint")
-    if to != "global":
+    if to != "global" and not reduce:
         multicast = mods.flag("multicast::cluster")
         mods.need("mbarrier::complete_tx::bytes")
         mods.done()
         mods.operands(3 + hint + multicast)
         return _tensor_load(ins, mods, rank)
     mods.need("bulk_group")
-    reduction = mods.one(*_REDUCTIONS) if ins.opcode == "cp" and "reduce" in ins.modifiers else ""
-    mods.flag("reduce")
+    reduction = mods.need(*_REDUCTIONS) if reduce else ""
     mods.done()
     mods.operands(2 + hint)
     return _tensor_store(ins, mods, rank, reduction)
