@@ -156,7 +156,11 @@ def _typed_default(default: Expr, scalar: Scalar, written: ast.Expr, scope: Scop
     if not isinstance(default, Number):
         return default
     constraint = scalar.constraint
-    if constraint is not None and not _HOLDS[constraint.op](default.value, constraint.bound):
+    if (
+        constraint is not None
+        and not math.isnan(default.value)
+        and not _HOLDS[constraint.op](default.value, constraint.bound)
+    ):
         scope.faults.add(
             Code.DEFAULT_CONSTRAINT, written.span, got=f"{default.value:g}",
             wanted=f"{constraint.op} {constraint.bound:g}", name=scalar.name,
@@ -187,6 +191,8 @@ def _ragged(kernel: ast.Kernel, scope: Scope) -> tuple[Ragged, ...]:
         for ident in (statement.size, statement.over):
             if ident.name not in scope.sizes:
                 scope.unknown(ident, "size")
+        if scope.faults.count > before:
+            continue
         table = scope.tensors.get(statement.by.name)
         if table is None or table.output:
             if statement.by.name not in scope.tainted:

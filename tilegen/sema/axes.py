@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from tilegen.diagnostics.catalogue import Code
@@ -116,7 +116,7 @@ def _names(statement: ast.Statement) -> Iterator[str]:
             return
 
 
-def _uses(kernel: ast.Kernel, wanted: frozenset[str]) -> Iterator[tuple[str, Span, _Use]]:
+def _uses(kernel: ast.Kernel, wanted: frozenset[str], inputs: Container[str]) -> Iterator[tuple[str, Span, _Use]]:
     """Where an axis of `wanted` stands alone in a dimension of a tensor, tile or equation."""
 
     def reads(expr: ast.Expr) -> Iterator[tuple[str, Span, _Use]]:
@@ -131,7 +131,7 @@ def _uses(kernel: ast.Kernel, wanted: frozenset[str]) -> Iterator[tuple[str, Spa
         match statement:
             case ast.TileDecl(_, _, tensor, at):
                 for position, part in enumerate(at):
-                    if isinstance(part, ast.Var) and part.name in wanted:
+                    if isinstance(part, ast.Var) and part.name in wanted and tensor.name in inputs:
                         yield part.name, part.span, _Use(tensor.name, position)
                     yield from reads(part)
             case ast.Equation(name, index, value):
@@ -152,7 +152,7 @@ def _infer(kernel: ast.Kernel, scope: Scope, undeclared: dict[str, Span]) -> Non
         for s in kernel.statements
         if isinstance(s, ast.TileDecl | ast.Equation) and s.name.name not in scope.tensors
     }
-    uses = list(_uses(kernel, frozenset(undeclared)))
+    uses = list(_uses(kernel, frozenset(undeclared), scope.tensors))
     changed = True
     while changed:
         changed = False

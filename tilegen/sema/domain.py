@@ -38,7 +38,7 @@ def clause(statement: ast.DomainDecl, scope: Scope, tree: AxisTree) -> Clause | 
         if ident.name in axes and ident.name not in written:
             faults.add(Code.DOMAIN_AXIS_UNUSED, ident.span, name=ident.name)
     for axis in dict.fromkeys(reached):
-        if not tree.covers(axes, axis):
+        if axis not in scope.tainted and not tree.covers(axes, axis):
             faults.add(Code.DOMAIN_AXIS_MISSING, statement.condition.span, name=axis)
     live, guard = _guard(statement.guard, scope)
     if faults.count > before or not live or [] in alternatives:

@@ -25,9 +25,10 @@ def bind_params(
             wanted = suggestion(name, names) if names else "no parameter: the kernel has none"
             faults.add(Code.UNKNOWN_PARAMETER, kernel.name.span, got=name, wanted=wanted, name=name)
     for param in kernel.params:
-        open_type = _open_type(param)
+        open_type, before = _open_type(param), faults.count
         choices = () if open_type else _choices(param, faults)
-        value = _value(param, given, open_type, choices, faults)
+        known = faults.count == before  # with a choice that is none, no value can be judged
+        value = _value(param, given, open_type, choices, faults) if known else None
         # an error has been noted where there is no value; a stand-in lets the rest of the file be checked
         bound[param.name.name] = value if value is not None else _stand_in(open_type, choices)
     return bound
@@ -118,4 +119,4 @@ def _wanted(open_type: str | None, choices: tuple[ParamValue, ...]) -> str:
 def _stand_in(open_type: str | None, choices: tuple[ParamValue, ...]) -> ParamValue:
     if open_type:
         return {"bool": False, "int": 1, "float": 1.0}[open_type]
-    return choices[0] if choices else 1
+    return choices[0] if choices else False

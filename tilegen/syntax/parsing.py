@@ -34,13 +34,16 @@ def _parser() -> Lark:
 def parse(source: Source) -> ast.Kernel:
     """The tree of a file with one kernel. Raises TilegenError with all its syntax errors."""
     errors: list[Diagnostic] = []
-    text = source.text
+    text, reached = source.text, -1
     while True:
         try:
             tree = _parser().parse(text)
         except UnexpectedInput as error:
-            errors.append(_diagnose(source, error))
             position = _position(error, text)
+            if position <= reached:  # what is broken is the kernel's frame: the rest cannot be judged
+                break
+            reached = position
+            errors.append(_diagnose(source, error))
             gap = resume_point(text, position)
             if gap is None:
                 break
@@ -85,6 +88,10 @@ def _unexpected(source: Source, token: Token, expected: set[str]) -> Diagnostic:
     before = [w for w in words(source.text) if w.end <= start]
     previous = before[-1] if before else None
     if previous is not None and previous.is_name:
+        if expected == {"LSQB"} and len(before) > 1 and before[-2].text in STATEMENTS:
+            # the keyword was read as the operand that an unfinished expression in front of it lacks
+            word = before[-2]
+            return fault(Code.SYNTAX, _place(source, word), got=f"`{word.text}`", wanted="a value", token=word.text)
         if expected == {"LSQB"}:
             return _misspelt(source, before[-2:], "statement", STATEMENTS)
         if expected == {"INT"} and previous.text not in DIRECTIVES:
@@ -96,18 +103,21 @@ def _misspelt(source: Source, candidates: list[Word], kind: str, known: tuple[st
     """The first of the words that is near a keyword (it may have passed for a name before), else the last."""
     near = (w for w in candidates if w.text not in known and difflib.get_close_matches(w.text, known, 1))
     word = next(near, candidates[-1])
-    line = source.text.count("\n", 0, word.start) + 1
-    column = word.start - (source.text.rfind("\n", 0, word.start) + 1) + 1
-    span = Span(source.name, line, column, line, column + len(word.text))
     close = difflib.get_close_matches(word.text, known, 1)
     return fault(
         Code.UNKNOWN_STATEMENT,
-        span,
+        _place(source, word),
         got=f"`{word.text}`",
         wanted=f"`{close[0]}`?" if close else ", ".join(known),
         kind=kind,
         name=word.text,
     )
+
+
+def _place(source: Source, word: Word) -> Span:
+    line = source.text.count("\n", 0, word.start) + 1
+    column = word.start - (source.text.rfind("\n", 0, word.start) + 1) + 1
+    return Span(source.name, line, column, line, column + len(word.text))
 
 
 def _end(source: Source) -> Span:

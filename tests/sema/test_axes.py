@@ -1,0 +1,120 @@
+"""Extents, split axes and what a definition carries along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sema.faults import loaded, reported
+from tilegen.ir.reach import AxisTree
+from tilegen.sema import load
+
+ROOT = Path(__file__).parents[2]
+
+SPLIT = """\
+kernel k {
+  size B, S, Hk, G
+  input Q: bf16[B, S, Hk * G]
+  input K: bf16[B, S, Hk]
+  output both: f32[B, S, Hk * G]
+  output O: f32[B, S, %s]
+  axis h in Hk * G
+  split h into g, r by G
+  tile q[i] = Q[b, i, h]
+  tile k[i] = K[b, i, g]
+  both[b, i, h] = q[i] * k[i]
+  %s
+}
+"""
+
+
+def extents(text: str) -> dict[str, str]:
+    return {a.name: str(a.extent) for a in loaded(text).axes}
+
+
+def test_undeclared_axes_take_the_extent_of_what_they_index() -> None:
+    text = "kernel k { size M, N input A: f32[M, 2 * N, 3] output C: f32[M] C[i] = sum[j, z](A[i, j, z]) }"
+    assert extents(text) == {"i": "M", "j": "2 * N", "z": "3"}
+
+
+def test_an_axis_that_renames_a_bracket_takes_its_extent() -> None:
+    text = "kernel k { size M, N input A: f32[M, N] output C: f32[M] s[i, j] = A[i, j] C[i] = sum[u](s[i, u]) }"
+    assert extents(text)["u"] == "N"
+
+
+def test_every_dimension_that_an_axis_stands_alone_in_must_agree() -> None:
+    text = "kernel k { size M, N input A: f32[M, N] output C: f32[N, N] C[i, j] = A[i, j] }"
+    (found,) = reported(text)
+    assert (found.code, found.got) == ("AXIS_EXTENT", "`i`, of extent N")
+    assert "extent M" in found.wanted
+
+
+def test_shifted_axes_may_index_other_extents() -> None:
+    text = "kernel k { size M input A: f32[M + 2] output C: f32[M] axis i in M C[i] = A[i] + A[i + 1] + A[i + 2] }"
+    assert [d.code for d in reported(text)] == ["AXIS_EXTENT"]  # A[i] alone leaves the last two out
+    text = text.replace("A[i] + ", "")
+    assert extents(text) == {"i": "M"}
+
+
+@pytest.mark.parametrize(
+    ("last", "equation", "axes"),
+    [
+        ("Hk * G", "O[b, i, h] = q[i]", ("b", "i", "h")),
+        ("Hk", "O[b, i, g] = k[i]", ("b", "i", "g")),
+        ("Hk * G", "O[b, i, h] = q[i] * k[i]", ("b", "i", "h")),  # g is a function of h
+        ("Hk * G", "O[b, i, h] = k[i]", ("b", "i", "h")),
+        ("Hk", "O[b, i, g] = sum[r](q[i])", ("b", "i", "g")),  # h without r is g
+        ("G", "O[b, i, r] = sum[g](q[i] * k[i])", ("b", "i", "r")),
+        ("Hk, G", "O[b, i, g, r] = q[i]", ("b", "i", "g", "r")),  # both parts give h
+        ("Hk", "s[i] = q[i] + k[i] O[b, i, g] = max[r](s[i])", ("b", "i", "g")),
+    ],
+)
+def test_split_axes_are_resolved(last: str, equation: str, axes: tuple[str, ...]) -> None:
+    assert loaded(SPLIT % (last, equation)).definition("O").axes == axes
+
+
+def test_a_fold_over_a_split_axis_needs_both_parts() -> None:
+    (found,) = reported(SPLIT % ("1", "O[b, i, z] = sum[h](k[i]) + 0 * z"))
+    assert found.code == "FOLD_AXIS_MISSING"
+    assert loaded(SPLIT % ("1", "O[b, i, z] = sum[h](q[i]) + z")).definition("O").axes == ("b", "i", "z")
+
+
+def test_what_is_carried_stands_behind_the_brackets() -> None:
+    program = load(ROOT / "samples" / "fa3_fwd.tile", {})
+    assert program.move("k").axes == ("b", "j", "g", "d")
+    assert program.definition("s").axes == ("i", "j", "b", "h")
+    assert program.definition("p").axes == ("i", "j", "b", "h")
+    assert program.definition("O").axes == ("b", "i", "h", "e")
+
+
+def test_a_lookup_reaches_the_axes_of_its_own_index() -> None:
+    program = load(ROOT / "tests" / "specs" / "paged.tile", {})
+    assert program.move("k").axes == ("b", "pg", "row", "h", "d")
+    assert program.definition("s").axes == ("i", "j", "b", "h")
+
+
+def test_the_backward_pass_sums_over_a_group_of_heads() -> None:
+    program = load(ROOT / "tests" / "specs" / "attention_bwd.tile", {"causal": True})
+    assert program.definition("ds").axes == ("i", "j", "b", "h")
+    assert program.definition("dK").axes == ("b", "j", "g", "d")
+
+
+def test_equations_are_put_in_an_order_in_which_each_reads_earlier_ones() -> None:
+    text = "kernel k { size M input A: f32[M] output C: f32[M] C[i] = y[i] y[i] = x[i] + 1 x[i] = A[i] }"
+    assert [d.name for d in loaded(text).definitions] == ["x", "y", "C"]
+
+
+def test_axis_trees_of_two_levels() -> None:
+    text = """
+    kernel k { size A, B, C input X: f32[A * B * C] output Y: f32[A]
+      axis h in A * B * C split h into g, r by C split g into u, v by B
+      Y[u] = sum[v, r](X[h]) }"""
+    program = loaded(text)
+    tree = AxisTree(program.axes)
+    assert tree.atoms("h") == ("u", "v", "r")
+    assert tree.normal(["u", "r", "h"]) == ("h",)
+    assert tree.minus(["h"], ["v"]) == ("u", "r")
+    assert tree.minus(["h"], ["r"]) == ("g",)
+    assert tree.covers(["g", "r"], "h")
+    assert not tree.covers(["g"], "h")
