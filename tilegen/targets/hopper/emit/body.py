@@ -86,7 +86,7 @@ def _block(r: RoleScope, o: Work | For | If) -> list[Line]:
     start, stop = r.integer(o.start), r.integers.term(o.stop)
     inner = replace(r, integers=r.integers.with_natural(o.var)) if r.integers.is_natural(o.start) else r
     return [
-        Line(f"// {o.label}"),
+        *([Line(f"// {o.label}")] if o.label else []),
         Line("#pragma unroll 1"),
         Line(f"for (int {var} = {start}; {var} < {stop}; ++{var}) {{", o.span),
         *inside(_body(inner, o.body)),

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Compute, Coordinate, Element, ElementExpr, Fragment, IntValue, Literal, Value
-from tilegen.ir.uniform import Uniform
+from tilegen.ir.uniform import Sym, Uniform
 from tilegen.targets.hopper.emit.names import Names
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -25,8 +25,6 @@ _CALLS = {  # what CUDA provides
     "max": "fmaxf",
     "abs": "fabsf",
     "floor": "floorf",
-    "tanh": "tanhf",
-    "erf": "erff",
     "pow": "powf",
 }
 _HELPERS = {  # macros of templates/hopper/arithmetic.j2
@@ -37,6 +35,8 @@ _HELPERS = {  # macros of templates/hopper/arithmetic.j2
     "rsqrt": "rsqrt",
     "div": "divide",
     "ratio": "ratio",
+    "tanh": "tanh_f32",
+    "erf": "erf_f32",
 }
 _ROUNDINGS: dict[DType | None, str] = {DType.BF16: "round_bf16", DType.F16: "round_f16"}
 # Which register of a fragment (first) meets element v of another (second).
@@ -117,7 +117,7 @@ class ElementPrinter:
         if isinstance(e, Value):
             return self._given(e, e.name, "float", self.scalar(e.name))
         if isinstance(e, IntValue):
-            return self._given(e, "n", "float", f"(float)({self.integer(e.value)})")
+            return self._given(e, e.value.name if isinstance(e.value, Sym) else "n", "float", f"(float)({self.integer(e.value)})")
         if isinstance(e, Coordinate):
             return self._coordinate(e)
         if e.op in _TRUTH:
@@ -127,11 +127,30 @@ class ElementPrinter:
         if e.op == "select":
             condition, a, b = e.args
             return f"({self._truth(condition)} ? {self._float(a)} : {self._float(b)})"
+        if e.op == "div" and (factor := self._reciprocal(e.args[1])):
+            return f"__fmul_rn({self._float(e.args[0])}, {factor})"
         if e.op == "round":
             call = self.helper(_ROUNDINGS[e.dtype]) if e.dtype in _ROUNDINGS else ""
         else:
             call = _CALLS.get(e.op) or self.helper(_HELPERS[e.op])
         return f"{call}({', '.join(map(self._float, e.args))})"
+
+    def _reciprocal(self, e: ElementExpr) -> str:
+        """The factor that stands for a divisor which is one number for all elements, "" for any other divisor.
+
+        Multiplied by, it is within the 2 ulp of a division: a constant's is exact or rounded, a run-time value's within
+        1 ulp and computed ahead of the loop.
+        """
+        if isinstance(e, Literal):
+            return literal(1.0 / e.value) if 2.0**-100 < abs(e.value) < 2.0**100 else ""
+        if not self.layout or not isinstance(e, Value | IntValue):
+            return ""
+        key = ("reciprocal", e)
+        if key not in self._known:
+            divisor = self._float(e)
+            name = self._known[key] = self.names.give(key, f"{divisor}_rcp")
+            self.before.append(f"const float {name} = {self.helper('rcp')}({divisor});")
+        return self._known[key]
 
     def _truth(self, e: ElementExpr) -> str:
         if isinstance(e, Compute) and e.op in _COMPARISONS:

@@ -66,7 +66,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
 
     branches = any(isinstance(o, Mma | MmaWait) for o in held if o not in loop.body)
     return LoopGate(
-        name=f"{role.name}: {loop.label}",
+        name=f"{role.name}: {loop.label or loop.var}",
         span=loop.span,
         products=sum(len(o.b.offsets) for o in held if isinstance(o, Mma)),
         commits=of(MmaCommit),

@@ -84,7 +84,8 @@ def _openings(plan: Plan, group: str) -> list[str]:
 def _role_summary(r: RolePlan) -> str:
     groups = f"warpgroup {r.first}" if r.warpgroups == 1 else f"warpgroups {r.first} to {r.first + r.warpgroups - 1}"
     registers = f", {r.registers} registers" if r.registers else ""
-    return f"{r.name} ({r.kind}): {groups}{registers}{', one thread' if r.elected else ''}"
+    name = r.name if r.name == r.kind else f"{r.name} ({r.kind})"
+    return f"{name}: {groups}{registers}{', one thread' if r.elected else ''}"
 
 
 def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import FragmentOperand, Mma, MmaCommit, MmaFence, MmaWait, SlotOperand
+from tilegen.targets.hopper.emit.flight import fragments
 from tilegen.targets.hopper.emit.scope import RoleScope
 
 _SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}  # bits 63:62 of a wgmma descriptor
@@ -95,7 +96,11 @@ def _high(operand: SlotOperand) -> str:
 
 
 def mma_fence(r: RoleScope, op: MmaFence) -> str:
-    return f"{r.functions.helper('mma_fence')}();"
+    """The fence holds what the products after it read, so that the compiler writes none of it behind the fence."""
+    starts = r.flight.starts[id(op)]
+    read = [p.accumulator for p in starts if not p.zero]
+    read += [p.a.fragment for p in starts if isinstance(p.a, FragmentOperand)]
+    return _ordered(r, "mma_fence", "mma_fence", read, op)
 
 
 def mma_commit(r: RoleScope, op: MmaCommit) -> str:
@@ -103,23 +108,27 @@ def mma_commit(r: RoleScope, op: MmaCommit) -> str:
 
 
 def mma_wait(r: RoleScope, op: MmaWait) -> str:
-    """The wait holds the retired registers as operands, so that the compiler moves no use of them across it."""
-    products = [p for token in op.retires for p in r.products[token]]
-    accumulators = list(dict.fromkeys(p.accumulator for p in products))
-    operands_a = list(dict.fromkeys(p.a.fragment for p in products if isinstance(p.a, FragmentOperand)))
-    local = r.functions.local("mma_wait")
-    given = {f: local.give(f, f) for f in (*accumulators, *operands_a)}
-    ties = [f'"+f"({given[f]}[{v}])' for f in accumulators for v in range(r.fragments[f].registers)]
-    ties += [f'"+r"({given[f]}[{v}])' for f in operands_a for v in range(r.fragments[f].registers)]
-    name = r.functions.specific(
-        "_".join(("await", *accumulators)),
-        "mma_wait",
-        pending=op.pending,
-        accumulators=[{"name": given[f], "registers": r.fragments[f].registers} for f in accumulators],
-        operands_a=[{"name": given[f], "registers": r.fragments[f].registers} for f in operands_a],
-        ties=ties,
-    )
-    return f"{name}({', '.join(map(r.array, (*accumulators, *operands_a)))});"
+    """The wait holds the retired registers, so that the compiler moves no use of them across it."""
+    retired = fragments([p for token in op.retires for p in r.products[token]])
+    return _ordered(r, "await", "mma_wait", retired, op, pending=op.pending)
+
+
+def _ordered(
+    r: RoleScope, wish: str, macro: str, held: Iterable[str], op: MmaFence | MmaWait, **fields: object
+) -> str:
+    """The call of a function that is an instruction with fragments as its operands, less those in flight after it."""
+    busy = fragments([p for token in r.flight.leaves[id(op)] for p in r.products[token]])
+    free = [f for f in dict.fromkeys(held) if f not in busy]
+    local = r.functions.local(macro)
+    shown = []
+    ties = []
+    for f in free:
+        name, count = local.give(f, f), r.fragments[f].registers
+        word, constraint = ("unsigned", "r") if r.fragments[f].layout == "a" else ("float", "f")
+        shown.append(f"{word} (&{name})[{count}]")
+        ties += [f'"+{constraint}"({name}[{v}])' for v in range(count)]
+    name = r.functions.specific("_".join((wish, *free)), macro, parameters=shown, ties=ties, **fields)
+    return f"{name}({', '.join(map(r.array, free))});"
 
 
 STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {

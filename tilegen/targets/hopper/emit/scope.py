@@ -9,6 +9,7 @@ from functools import cached_property
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import For, Fragment, If, Mma, Operation, Plan, RolePlan, Slot, Work
 from tilegen.ir.uniform import Int, Uniform, op
+from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
 from tilegen.targets.hopper.emit.integers import Integers
 from tilegen.targets.hopper.emit.names import Names
@@ -56,6 +57,10 @@ class RoleScope:
             if isinstance(o, Mma):
                 found.setdefault(o.token, []).append(o)
         return found
+
+    @cached_property
+    def flight(self) -> Flight:
+        return Flight(self.role.body)
 
     # ---- rings ----
 
