@@ -65,7 +65,7 @@ class Codec:
             return self._union(typing.get_args(hint), value, path)
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
             return self._enum(hint, value, path)
-        if dataclasses.is_dataclass(hint):
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self._object(hint, value, path)
         return _plain(hint, value, path)
 
@@ -88,7 +88,7 @@ class Codec:
             raise CodecError(f"{path}: {_shown(tag)} where one of {names} is wanted")
         # bool before int before float before str: each accepts what the ones before it do not
         order = {type(None): 0, bool: 1, int: 2, float: 3, str: 4}
-        plain = sorted((a for a in args if a in order), key=lambda a: order[typing.cast(type, a)])
+        plain = sorted((a for a in args if a in order), key=lambda a: order[a])
         others = [a for a in args if a not in order]
         for arg in (*others, *plain):
             try:

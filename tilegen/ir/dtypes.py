@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -30,17 +31,9 @@ class DType(enum.Enum):
         return self in (DType.BF16, DType.F16, DType.F32)
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """The numpy type that stores it (bf16 through ml_dtypes)."""
-        return np.dtype(
-            {
-                "bf16": ml_dtypes.bfloat16,
-                "f16": np.float16,
-                "f32": np.float32,
-                "i32": np.int32,
-                "bool": np.bool_,
-            }[self.value]
-        )
+        return _NUMPY[self.value]
 
     @property
     def precision(self) -> int:
@@ -54,3 +47,12 @@ class DType(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+_NUMPY: dict[str, np.dtype[Any]] = {
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "i32": np.dtype(np.int32),
+    "bool": np.dtype(np.bool_),
+}

@@ -6,7 +6,7 @@ Coordinates, trip counts, block ranges and work decoding are written in them. On
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,7 +36,7 @@ class Op:
 
 Uniform: TypeAlias = "Int | Sym | Op"
 
-_FOLD = {
+_FOLD: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import forward, fragments_read, fragments_written, operations
-from tilegen.ir.uniform import Uniform, op, symbols
+from tilegen.ir.plan_walk import forward, fragments_read, fragments_written, operations, storages
+from tilegen.ir.uniform import Sym, Uniform, op, symbols
 
 CONSTANT, WHOLE, PARTIAL = "constant", "whole", "partial"
 
@@ -24,7 +24,8 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
     """Breaches of the rules on values."""
     for index, role in enumerate(plan.roles):
         analysis = _Analysis(role, dict(operations(role, index)))
-        forward(role.body, ("role", index), (), analysis.step, _join)
+        nothing: _State = ()
+        forward(role.body, ("role", index), nothing, analysis.step, _join)
         yield from (Violation(path, message) for path, message in analysis.found)
 
 
@@ -89,6 +90,8 @@ class _Analysis:
                 return WHOLE
             case ir.QuadReduce():
                 return WHOLE
+            case ir.IfVote():
+                return WHOLE
             case ir.Map(out) if partial and self._fragment(out).layout == "row":
                 return PARTIAL
         if partial:
@@ -97,11 +100,13 @@ class _Analysis:
 
     def _conditions(self, path: Path) -> frozenset[Uniform]:
         above = [self.at[path[:n]] for n in range(3, len(path))]
-        taken = [o.condition for o in above if isinstance(o, ir.If)]
+        taken: list[Uniform] = [o.condition for o in above if isinstance(o, ir.If)]
+        # what one vote lets happen says nothing about another
+        taken += [Sym(f"vote {path[: n + 3]}") for n, o in enumerate(above) if isinstance(o, ir.IfVote)]
         return frozenset((*taken, *(op("lt", o.start, o.stop) for o in above if isinstance(o, ir.For))))
 
     def _fragment(self, name: str) -> ir.Fragment:
         return next(f for f in self.role.fragments if f.name == name)
 
     def _storage(self, name: str) -> str:
-        return self._fragment(name).storage
+        return storages(self.role)[name]
