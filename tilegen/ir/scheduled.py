@@ -54,10 +54,15 @@ Item: TypeAlias = "Step | Batch"
 
 @dataclass(frozen=True)
 class Stream:
-    """A loop over the blocks of one streamed axis; direction "up" or "down"."""
+    """A loop over the blocks of one streamed axis; direction "up" or "down".
+
+    skip: a consumer passes by the first blocks that only the other consumers' rows need (it takes its turns and
+    frees the slots, and computes nothing).
+    """
 
     axis: str
     direction: str
+    skip: bool
     body: tuple[Item, ...]
     span: Span
 

@@ -47,8 +47,6 @@ class Ranges:
 
 Box = Mapping[str, tuple[Uniform, Uniform]]  # axis -> first and last position, both included
 
-_FAR = 1 << 30  # beyond any position: positions are below 2**31 and sums of two must not overflow
-
 
 def block_ranges(
     extent: Uniform, block: int, constraints: Sequence[Constraint], visit_box: Box, inside_box: Box, masked: bool
@@ -74,13 +72,15 @@ def block_ranges(
             high = op("min", high, _when(c.active, op("floordiv", reach, -c.alpha), far))
             inside_high = op("min", inside_high, _when(c.active, op("floordiv", sure, -c.alpha), far))
         else:
-            high = op("min", high, _when(c.active, op("select", op("ge", reach, 0), Int(_FAR), Int(-1)), Int(_FAR)))
+            some = _when(c.active, op("ge", reach, 0), Int(1))
+            high = op("select", some, high, -1)
             holds = op("and", holds, _when(c.active, op("ge", sure, 0), Int(1)))
     if visit is not visit_box:
         for first_row, last_row in visit.values():  # no row is left: no work
             high = op("select", op("le", first_row, last_row), high, -1)
     first = op("floordiv", low, block)
-    last = op("max", first, op("add", op("floordiv", high, block), 1))
+    end = op("add", op("floordiv", high, block), 1)
+    last = op("max", first, end) if low == Int(0) else op("select", op("le", low, high), end, first)
     sure_first = op("ceildiv", inside_low, block)
     sure_last = op("floordiv", op("add", inside_high, 1), block)
     return Ranges(first, last, sure_first, sure_last, holds)

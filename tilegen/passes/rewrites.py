@@ -18,7 +18,7 @@ from tilegen.passes.schedule import REGISTERS
 from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
 
-TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max"})}
+TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max", "skip_rows"})}
 
 
 def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
@@ -227,6 +227,15 @@ def walk(program: Scheduled, d: directives.Walk) -> Scheduled:
     return _map_streams(program, lambda s: replace(s, direction=d.direction) if s.axis == d.axis else s)
 
 
+def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
+    """Each consumer passes by the first blocks of the loop that its own rows do not need."""
+    if d.name != "skip_rows":
+        return program
+    if program.workers.count < 2:
+        fail(Code.TURNS_ALONE, d.span)
+    return _map_streams(program, lambda s: replace(s, skip=True))
+
+
 # ---- work and stores -------------------------------------------------------------------------------
 
 
@@ -292,6 +301,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Issue: issue,
     directives.Under: under,
     directives.TakeTurns: take_turns,
+    directives.Option: skip_rows,
     directives.Persistent: persistent,
     directives.Order: order,
     directives.Group: group,

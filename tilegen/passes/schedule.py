@@ -206,7 +206,7 @@ def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
                 if level[op.name] == at or (level[op.name] < at and op.name in again and not _state(op, stream))
             ]
             axis = program.tile.axis(stream)
-            phases.append(Stream(stream, "up", _items(body, program, stream), axis.span))
+            phases.append(Stream(stream, "up", False, _items(body, program, stream), axis.span))
         after = [
             op for op in outside if level[op.name] == at + 1 or (at == 0 and level[op.name] == 0 and op not in before)
         ]

@@ -189,6 +189,7 @@ _MAKERS: dict[str, _Maker] = {
     "place": lambda d, n: ir.Place(d.name(n.args[0], *_HELD), d.word(n.args[1], "place"), n.span),
     "registers": lambda d, n: ir.Registers(d.count(n.args[0]), d.count(n.args[1]), n.span),
     "exact_max": lambda d, n: ir.Option("exact_max", None, n.span),
+    "skip_rows": lambda d, n: ir.Option("skip_rows", None, n.span),
     "isolate": lambda d, n: ir.Option("isolate", d.word(n.args[0], "isolate"), n.span),
     "option": _Directives.option,
     "outputs": _Directives.outputs,

@@ -222,6 +222,7 @@ class Builder(Transformer[Token, Any]):
     multicast = _plain("multicast")
     registers = _plain("registers")
     exact_max = _plain("exact_max")
+    skip_rows = _plain("skip_rows")
     isolate = _plain("isolate")
 
     def option(self, meta: Meta, parts: list[Any]) -> ast.Directive:

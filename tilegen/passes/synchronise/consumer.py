@@ -214,6 +214,7 @@ class Consumer:
             inner = self._nested(lambda: self._peeled(phase, plan))
             self.out.append(If(op("gt", plan.count, 0), inner, phase.span))
         else:
+            self._pass_by(phase, plan)
             self._loops(phase, plan)
 
     def _nested(self, build: Callable[[], None]) -> tuple[Operation, ...]:
@@ -225,8 +226,9 @@ class Consumer:
     def _peeled(self, phase: Stream, plan: Layout) -> None:
         keeps_one = _keeps_one(phase)
         start = f"{phase.axis}0"
+        self._pass_by(phase, plan)
         first = self._nested(
-            lambda: self._iteration(phase, plan, Int(0), masked=plan.guarded, only=None if keeps_one else 0)
+            lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
         )
         self.out += rename(first, start, f"{start}_first")
         self._loops(phase, plan)
@@ -237,6 +239,33 @@ class Consumer:
                 lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
             )
             self.out += rename(drain, start, f"{start}_last")
+
+    def _pass_by(self, phase: Stream, plan: Layout) -> None:
+        """The iterations that none of this warpgroup's rows needs: its turns are taken, the slots are freed."""
+        if not phase.skip:
+            return
+        turns = any(x.op in self.c.scheduled.turns for x in phase.steps)
+
+        def tiles(distance: int) -> list[str]:
+            steps = [x for x in phase.steps if x.distance == distance]
+            found = [t for x in steps for t in self.c.tiles_of(self.c.scheduled.op(x.op)) if self.c.streamed(t)]
+            return list(dict.fromkeys(found))
+
+        def passing() -> None:
+            for distance in range(phase.reach + 1):
+                for tile in tiles(distance):
+                    self._wait_full(tile)
+                if distance == 0 and turns:
+                    self.out.append(OrderWait(ORDER_ID, phase.span))
+                    self.out.append(OrderPass(ORDER_ID, phase.span))
+                for tile in tiles(distance):
+                    self.waited.discard(tile)
+                    self._release(tile)
+                    if tile in self.lagging:
+                        self.out.append(Advance(f"{tile}_read", self.c.tiles[tile].move.span, tile))
+
+        body = self._nested(passing)
+        self.out.append(For(plan.time, Int(0), plan.skipped, body, "blocks that no row of these needs", phase.span))
 
     def _loops(self, phase: Stream, plan: Layout) -> None:
         for label, start, stop, masked in plan.segments:

@@ -28,6 +28,7 @@ class Layout:
     peeled: bool
     guarded: bool
     shift: int  # distance of the element-wise steps: their iteration is time - shift
+    skipped: Uniform  # first iterations that this warpgroup passes by
     segments: tuple[tuple[str, Uniform, Uniform, bool], ...]  # (label, start, stop, masked)
 
     def block(self, time: Uniform) -> Uniform:
@@ -40,7 +41,8 @@ class Layout:
 
 def layout(stream: Stream, s: Scheduled) -> Layout:
     axis, span = stream.axis, stream.span
-    found, constraints = ranges(stream, s)
+    every = ranges(stream, s)
+    found, constraints = every.shared, every.constraints
     guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
     keeps_one = any(isinstance(i, Batch) and i.wait == "next" for i in stream.body)
     peeled = stream.reach > 0 or keeps_one
@@ -51,23 +53,30 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         Let(last, found.last, span),
         Let(count, op("sub", last, first), span),
     )
-    begin: Uniform = Int(1 if peeled else 0)
+    down = stream.direction == "down"
+    skipped: Uniform = Int(0)
+    skip_lets: tuple[Operation, ...] = ()
+    if stream.skip:
+        unneeded = op("sub", last, every.own.last) if down else op("sub", every.own.first, first)
+        # one block at least is computed, so that every fold has its first step
+        value = op("max", 0, op("min", unneeded, op("sub", count, 1)))
+        skipped, skip_lets = Sym(f"{axis}_skipped"), (Let(f"{axis}_skipped", value, span),)
+    begin = op("add", skipped, 1 if peeled else 0)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
     if not guarded:
         whole = (("", begin, Sym(count), False),)
-        return Layout(stream, lets, (), Sym(count), f"{axis}_step", peeled, False, shift, whole)
+        return Layout(stream, lets, skip_lets, Sym(count), f"{axis}_step", peeled, False, shift, skipped, whole)
     # cuts between the straddling blocks of the low end, the inside, and those of the high end
     inside_first, inside_last = found.inside(first, last)
     low_cut = op("sub", inside_first, first)
     high_cut = op("sub", last, inside_last)
     inside = op("sub", inside_last, inside_first)
     enter, leave = f"{axis}_inside", f"{axis}_outside"
-    head = op("add", high_cut if stream.direction == "down" else low_cut, shift)
-    own = (Let(enter, head, span), Let(leave, op("add", enter, inside), span))
+    head = op("add", high_cut if down else low_cut, shift)
+    own = (*skip_lets, Let(enter, head, span), Let(leave, op("add", enter, inside), span))
     low_side = any(c.alpha >= 0 for c in constraints)
     # the extent alone is straddled by the last block at most
     high_short = all(c.alpha > 0 for c in constraints)
-    down = stream.direction == "down"
     head_exists, tail_exists = (True, low_side) if down else (low_side, True)
     head_short = down and high_short and not low_side
     segments: list[tuple[str, Uniform, Uniform, bool]] = []
@@ -78,4 +87,4 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     segments.append(("blocks inside the domain", start, stop, False))
     if tail_exists:
         segments.append(("straddling blocks, last end", op("max", leave, begin), Sym(count), True))
-    return Layout(stream, lets, own, Sym(count), f"{axis}_step", peeled, True, shift, tuple(segments))
+    return Layout(stream, lets, own, Sym(count), f"{axis}_step", peeled, True, shift, skipped, tuple(segments))

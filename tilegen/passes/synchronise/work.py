@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan import Bound, Let, Operation
@@ -155,11 +156,17 @@ def affine_parts(clause: Clause) -> tuple[Affine, ...] | None:
     return affine if len(affine) == len(parts) else None
 
 
-def ranges(stream: Stream, s: Scheduled) -> tuple[Ranges, tuple[Constraint, ...]]:
-    """Block ranges of a streamed loop: visited by the whole CTA's rows, inside for this warpgroup's own rows.
+@dataclass(frozen=True)
+class StreamRanges:
+    """Block ranges of a streamed loop. The symbol `warpgroup` does not occur in the visited range of `shared`."""
 
-    The symbol `warpgroup` occurs in the inside range only.
-    """
+    shared: Ranges  # visited for the whole CTA's rows, inside for this warpgroup's own
+    own: Ranges  # visited for this warpgroup's own rows
+    constraints: tuple[Constraint, ...]
+
+
+def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
+    """The ranges of a streamed loop, for the work item and warpgroup at hand."""
     program = s.program.tile
     axis, rows = stream.axis, s.workers.axis
     # the same for every loop over this axis, so that its bounds are bound once
@@ -181,15 +188,11 @@ def ranges(stream: Stream, s: Scheduled) -> tuple[Ranges, tuple[Constraint, ...]
     last = op("min", op("add", first, block_rows - 1), op("sub", length, 1))
     own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
     own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
-    found = block_ranges(
-        extent(program.axis(axis)),
-        s.role(axis).block,
-        constraints,
-        {rows: (first, last)},
-        {rows: (own_first, own_last)},
-        masked,
-    )
-    return found, tuple(constraints)
+    own_box = {rows: (own_first, own_last)}
+    size, block = extent(program.axis(axis)), s.role(axis).block
+    shared = block_ranges(size, block, constraints, {rows: (first, last)}, own_box, masked)
+    own = block_ranges(size, block, constraints, own_box, own_box, masked)
+    return StreamRanges(shared, own, tuple(constraints))
 
 
 # ---- masks -----------------------------------------------------------------------------------------
