@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import threading
 import time
 import traceback
+from collections.abc import Iterator
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -48,6 +51,25 @@ def finish(what: str, seconds: float = LAUNCH_LIMIT) -> None:
             time.sleep(2e-4)
 
 
+@contextlib.contextmanager
+def watchdog(what: str, seconds: float) -> Iterator[None]:
+    """End this process, saying so, where the block takes longer: nothing else ends a call that waits for the GPU."""
+
+    def end() -> None:
+        print(f"{what}: nothing came back from the GPU within {seconds:g} s, so this process ends", file=sys.stderr)
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(3)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class GpuWorker:
     """The process is started by the first call, and again by the first call after one that ended it."""
 
@@ -56,8 +78,8 @@ class GpuWorker:
         self._connection: Connection | None = None
 
     def call(self, function: str, *args: Any, limit: float = CALL_LIMIT, **kwargs: Any) -> Any:
-        """The function's value. Raises CallFailedError if it raised, WorkerDiedError if the process did not live through it or the answer
-        took more than `limit` seconds."""
+        """The function's value. Raises CallFailedError if it raised, WorkerDiedError if the process did not live
+        through it or the answer took more than `limit` seconds."""
         connection = self._start()
         connection.send((function, args, kwargs))
         return self._answer(connection, limit, function)
@@ -125,8 +147,9 @@ def _reply(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
         return "raised", str(e) or traceback.format_exc()
     except Exception as e:
         text = f"{type(e).__name__}: {e}" if type(e).__name__ == "TilegenError" else traceback.format_exc()
-    try:
-        finish("what the GPU was left with")
-    except Exception as e:
-        return "died", f"{text}\nand the GPU cannot be used any more: {e}"
+    if "torch" in sys.modules:
+        try:
+            finish("what the GPU was left with")
+        except Exception as e:
+            return "died", f"{text}\nand the GPU cannot be used any more: {e}"
     return "raised", text

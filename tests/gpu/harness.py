@@ -33,9 +33,7 @@ class Harness:
     def run(self, check: str, request: Request, limit: float = 60.0, **arguments: Any) -> Any:
         """The value of `check`, a "module:function" of this folder, called with the build's path and a fresh seed."""
         if self._deaths[request] >= _DEATHS:
-            pytest.fail(
-                f"{request.label} hung or broke the GPU's context {_DEATHS} times: not run again", pytrace=False
-            )
+            pytest.fail(f"{request.label} hung or broke the GPU {_DEATHS} times: not run again", pytrace=False)
         self.build([request])
         seed = int(os.environ.get("TILEGEN_TEST_SEED") or secrets.randbits(31))
         told = ", ".join(f"{name}={value}" for name, value in {**arguments, "seed": seed}.items())
