@@ -92,6 +92,40 @@ def test_functions_of_two_arguments(name: str) -> None:
     assert np.all(np.abs(y - wanted) <= (ulps + 0.01) * np.spacing(np.abs(wanted).astype(np.float32)))
 
 
+@pytest.mark.parametrize("divisor", [3.0, -0.25, 1e30, 7e-31, 1e-33, 8e37])
+def test_divisions_by_one_number_for_all_elements(divisor: float) -> None:
+    """By its reciprocal, still within the 2 ulp of a division; a constant beyond 2**100 is divided by."""
+    a = numbers(-9, 9)
+    wanted = a / np.float64(np.float32(divisor))
+    room = 2.01 * np.spacing(np.abs(wanted).astype(np.float32)) + 2.0**-126  # subnormal results may be flushed
+    assert np.all(np.abs(vector(apply("div", A, Literal(divisor)), a, ONE) - wanted) <= room)
+    assert np.all(np.abs(vector(apply("div", A, Value("t")), a, ONE, t=divisor) - wanted) <= room)
+
+
+def test_the_largest_divisors_cost_some_bits() -> None:
+    """Their reciprocal is subnormal."""
+    a = np.array([3.0, -7e37, 1.5])
+    y = vector(apply("div", A, Value("t")), a, ONE[:3], t=3e38)
+    assert np.allclose(y, a.astype(np.float32) / 3e38, rtol=2.0**-20, atol=2.0**-149)
+
+
+def test_dividing_by_a_uniform_value_costs_a_product() -> None:
+    text = emit(vector_plan(apply("div", apply("div", A, Value("t")), Literal(8.0))))
+    assert "const float t_rcp = reciprocal(t);" in text
+    assert "__fmul_rn(__fmul_rn(a[v], t_rcp), 0.125f)" in text
+    assert "divide" not in text
+
+
+@pytest.mark.parametrize(("name", "reference"), [("tanh", np.tanh), ("erf", np.vectorize(math.erf))])
+def test_functions_keep_their_ends(name: str, reference: Callable[[F64], F64]) -> None:
+    x = np.array([0.0, 1e-30, -1e-30, 0.5999, 0.6, 0.9499, 0.95, -0.95, 20.0, -20.0, 1e38, -1e38, INF, -INF, NAN])
+    y, wanted = vector(apply(name, A), x, np.ones(len(x))), reference(x.astype(np.float32).astype(np.float64))
+    assert np.array_equal(np.isnan(y), np.isnan(wanted))
+    assert np.array_equal(np.signbit(y[:-1]), np.signbit(wanted[:-1]))
+    assert np.all(np.abs(y[:-1] - wanted[:-1]) <= 4 * np.spacing(np.abs(wanted[:-1]).astype(np.float32)))
+    assert np.all(np.abs(y[:-1]) <= 1)
+
+
 def test_a_ratio_to_zero_is_zero() -> None:
     y = vector(apply("ratio", A, B), np.array([3.0, -INF, NAN, 1.0]), np.array([0.0, 0.0, 0.0, 4.0]))
     assert list(y) == [0.0, 0.0, 0.0, 0.25]

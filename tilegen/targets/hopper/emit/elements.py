@@ -117,7 +117,9 @@ class ElementPrinter:
         if isinstance(e, Value):
             return self._given(e, e.name, "float", self.scalar(e.name))
         if isinstance(e, IntValue):
-            return self._given(e, e.value.name if isinstance(e.value, Sym) else "n", "float", f"(float)({self.integer(e.value)})")
+            return self._given(
+                e, e.value.name if isinstance(e.value, Sym) else "n", "float", f"(float)({self.integer(e.value)})"
+            )
         if isinstance(e, Coordinate):
             return self._coordinate(e)
         if e.op in _TRUTH:
@@ -138,8 +140,8 @@ class ElementPrinter:
     def _reciprocal(self, e: ElementExpr) -> str:
         """The factor that stands for a divisor which is one number for all elements, "" for any other divisor.
 
-        Multiplied by, it is within the 2 ulp of a division: a constant's is exact or rounded, a run-time value's within
-        1 ulp and computed ahead of the loop.
+        The product is within the 2 ulp of a division: a constant's reciprocal is rounded, a run-time value's within
+        1 ulp and computed ahead of the loop. (Of run-time divisors beyond 2**126 it is subnormal, and less exact.)
         """
         if isinstance(e, Literal):
             return literal(1.0 / e.value) if 2.0**-100 < abs(e.value) < 2.0**100 else ""
@@ -149,7 +151,7 @@ class ElementPrinter:
         if key not in self._known:
             divisor = self._float(e)
             name = self._known[key] = self.names.give(key, f"{divisor}_rcp")
-            self.before.append(f"const float {name} = {self.helper('rcp')}({divisor});")
+            self.before.append(f"const float {name} = {self.helper('reciprocal')}({divisor});")
         return self._known[key]
 
     def _truth(self, e: ElementExpr) -> str:

@@ -113,9 +113,7 @@ def mma_wait(r: RoleScope, op: MmaWait) -> str:
     return _ordered(r, "await", "mma_wait", retired, op, pending=op.pending)
 
 
-def _ordered(
-    r: RoleScope, wish: str, macro: str, held: Iterable[str], op: MmaFence | MmaWait, **fields: object
-) -> str:
+def _ordered(r: RoleScope, wish: str, macro: str, held: Iterable[str], op: MmaFence | MmaWait, **fields: object) -> str:
     """The call of a function that is an instruction with fragments as its operands, less those in flight after it."""
     busy = fragments([p for token in r.flight.leaves[id(op)] for p in r.products[token]])
     free = [f for f in dict.fromkeys(held) if f not in busy]
