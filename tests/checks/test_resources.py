@@ -128,6 +128,25 @@ def test_needs_are_given_for_each_statement() -> None:
     assert need["LSE"].registers < need["O"].registers <= need["p"].registers
 
 
+def test_sweeps_and_votes() -> None:
+    """What a sweep makes for itself takes no registers; what a vote may change is alive around it."""
+    here = at(9)
+    sweep = ir.Sweep((ir.Map("h", ir.Element("c"), here), ir.RowFold("r", "h", "sum", "thread", here)), here)
+    vote = ir.IfVote("r", (ir.Map("c", ir.Element("old"), here),), here)
+    init = ir.Init("old", 1.0, here)
+    extra = (
+        ir.Fragment("h", "acc", 64, 64, F32, "", here),
+        ir.Fragment("r", "row", 64, 1, F32, "r", here),
+        ir.Fragment("old", "acc", 64, 64, F32, "old", here),
+    )
+    plan = edits.role(G, "consumer", fragments=(*G.roles[1].fragments, *extra))
+    plan = edits.before(plan, "consumer", ir.WriteShared, init, sweep, vote)
+    assert peak(plan) == {"c": 32, "old": 32, "r": 2}
+    live = {type(p.operation): p.live for p in live_points(plan.roles[1], 1)}
+    assert live[ir.IfVote] == {"c", "old", "r"}
+    assert live[ir.WriteShared] == {"c"}
+
+
 def test_grid() -> None:
     symbols = {"M": 128, "N": 64, "K": 64, "sm_count": 132}
     assert check_grid(G, symbols) == []

@@ -58,6 +58,8 @@ SLOT = ir.Slot("k", "ck", 1)
             ir.Mask("s", ((ir.Bound(1, -2, Sym("o")), ir.Bound(0, -1, Int(3))), (ir.Bound(-1, 0, Int(0)),)), 0.0, HERE),
             "mask s where row - 2 * col + o >= 0 and -col + 3 >= 0 or -row >= 0, else 0",
         ),
+        (ir.IfVote("grown", (), HERE), "if any of a warp in grown:"),
+        (ir.Sweep((), HERE), "sweep:"),
         (ir.OrderStart(3, HERE), "order_start barriers from 3"),
         (ir.QuadReduce("z", "sum", HERE), "z := sum over quad of z"),
     ],

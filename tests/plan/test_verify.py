@@ -387,6 +387,53 @@ VALUES: dict[str, tuple[ir.Plan, str]] = {
 }
 
 
+def swept(*body: ir.Operation, vote: tuple[ir.Operation, ...] = (), of: str = "r") -> ir.Plan:
+    """attention whose sum z is not combined, but folded anew from o by a sweep over it and voted on."""
+    sweep = ir.Sweep(body, HERE)  # type: ignore[arg-type] # some of them must not stand there
+    plan = edits.change(A, C, ir.QuadReduce, lambda o: (sweep, ir.IfVote(of, (sweep, *vote), HERE), o))
+    extra = (
+        ir.Fragment("h", "acc", 64, 64, F32, "", HERE),
+        ir.Fragment("half", "acc", 64, 32, F32, "half", HERE),
+    )
+    used = ir.Init("half", 0.0, HERE)
+    return edits.role(edits.before(plan, C, ir.Init, used), C, fragments=(*A.roles[1].fragments, *extra))
+
+
+DOUBLE = ir.Map("h", ir.Compute("add", (ir.Element("o"), ir.Element("o"))), HERE)
+SUM = ir.RowFold("r", "h", "sum", "thread", HERE)
+PACK = ir.Relayout("pa", "h", HERE)
+
+SWEEPS: dict[str, tuple[ir.Plan, str]] = {
+    "whole rows": (swept(DOUBLE, replace(SUM, scope="quad")), "r is folded by quad, which needs whole rows"),
+    "own fold": (swept(DOUBLE, SUM, ir.Map("h", ir.Element("r"), HERE)), "r is read in the sweep that folds it"),
+    "row": (swept(DOUBLE, SUM, ir.Map("m", ir.Element("z"), HERE)), "m of layout row is not made column by column"),
+    "widths": (
+        swept(DOUBLE, SUM, ir.Map("half", ir.Literal(1.0), HERE)),
+        "fragments of 32 and 64 columns in one sweep",
+    ),
+    "unwritten": (swept(SUM, DOUBLE), "h is read before this sweep writes it"),
+    "outside": (swept(DOUBLE, SUM, vote=(PACK,)), "h exists inside sweeps only"),
+    "transient row": (edits.fragment(swept(DOUBLE, SUM), "m", storage=""), "a fragment of layout row needs registers"),
+    "vote of an accumulator": (swept(DOUBLE, SUM, of="o"), "o has layout acc, row is wanted"),
+    "vote and meet": (swept(DOUBLE, SUM, vote=(ir.GroupSync(4, HERE),)), "a GroupSync that some warps may not reach"),
+    "vote and leave": (
+        swept(DOUBLE, SUM, vote=(ir.Map("alpha", ir.Literal(1.0), HERE), ir.Map("m", ir.Element("mb"), HERE))),
+        "mb has no value here on every path",
+    ),
+}
+
+
+def test_sweeps_and_votes_pass() -> None:
+    verify(swept(DOUBLE, SUM, PACK, vote=(ir.Map("m", ir.Element("m"), HERE),)))
+
+
+def test_a_vote_may_not_be_taken() -> None:
+    plan = swept(DOUBLE, SUM, vote=(ir.Map("alpha", ir.Literal(1.0), HERE), ir.Map("m", ir.Element("alpha"), HERE)))
+    verify(plan)
+    with pytest.raises(InvalidPlan, match="alpha has no value here on every path"):
+        verify(edits.before(plan, C, ir.QuadReduce, ir.Map("m", ir.Element("alpha"), HERE)))
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -399,6 +446,7 @@ VALUES: dict[str, tuple[ir.Plan, str]] = {
             ("slots", SLOTS),
             ("tokens", TOKENS),
             ("values", VALUES),
+            ("sweeps", SWEEPS),
         )
         for name, case in cases.items()
     ],

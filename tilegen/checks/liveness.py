@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import fragments_read, fragments_written
+from tilegen.ir.plan_walk import body_of, fragments_read, fragments_written, storages
 
 Live = frozenset[str]  # storages
 
@@ -26,7 +26,7 @@ def live_points(role: ir.RolePlan, index: int) -> tuple[Point, ...]:
     A product uses its accumulator and A operand until its token is retired; a fragment written over by an
     operation that does not read it is dead before it.
     """
-    analysis = _Liveness({f.name: f.storage for f in role.fragments})
+    analysis = _Liveness(storages(role))
     analysis.body(role.body, ("role", index), frozenset())
     return tuple(
         Point(path, operation, live) for path, (operation, live) in sorted(analysis.before.items(), key=_order)
@@ -52,6 +52,10 @@ class _Liveness:
             operation, here = body[position], (*path, position)
             if isinstance(operation, ir.If):
                 live = live | self.body(operation.body, here, live)
+            elif isinstance(operation, ir.IfVote):
+                live = live | self.body(operation.body, here, live) | {self.storage[operation.fragment]}
+            elif isinstance(operation, ir.Sweep):
+                live = self.body(operation.body, here, live)
             elif isinstance(operation, ir.Work | ir.For):
                 around = live
                 while True:  # grows inside a finite set
@@ -71,9 +75,8 @@ class _Liveness:
             names += [operation.a.fragment] if isinstance(operation.a, ir.FragmentOperand) else []
             uses = frozenset(self.storage[n] for n in names)
             self.products[operation.token] = self.products.get(operation.token, frozenset()) | uses
-        elif isinstance(operation, ir.Work | ir.For | ir.If):
-            for inner in operation.body:
-                self._note_products(inner)
+        for inner in body_of(operation):
+            self._note_products(inner)
 
     def _step(self, operation: ir.Operation, live: Live) -> Live:
         if isinstance(operation, ir.MmaWait):

@@ -144,7 +144,7 @@ def register_needs(plan: ir.Plan) -> tuple[RegisterNeed, ...]:
 
 
 def _need(role: ir.RolePlan, index: int) -> RegisterNeed:
-    sizes = {f.name: f.registers for f in role.fragments}
+    sizes = {f.name: f.registers if f.storage else 0 for f in role.fragments}
     peak: RegisterPlace | None = None
     statements: dict[str, RegisterPlace] = {}
     for point in live_points(role, index):

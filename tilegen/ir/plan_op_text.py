@@ -62,6 +62,10 @@ def operation_text(operation: ir.Operation) -> str:
             return f"for {var} in [{text(start)}, {text(stop)}):" + (f"  # {label}" if label else "")
         case ir.If(condition):
             return f"if {text(condition)}:"
+        case ir.IfVote(fragment):
+            return f"if any of a warp in {fragment}:"
+        case ir.Sweep():
+            return "sweep:"
         case ir.SetRegisters(count, increase):
             return f"set_regs {count} {'up' if increase else 'down'}"
         case _:

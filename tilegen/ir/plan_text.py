@@ -154,6 +154,7 @@ def _role(role: ir.RolePlan, index: int) -> Iterator[Line]:
     for f in role.fragments:
         shape = {"row": f"[{f.rows}]", "col": f"[{f.cols}]"}.get(f.layout, f"[{f.rows}, {f.cols}]")
         held = f"{f.registers} registers" if f.storage == f.name else f"in the registers of {f.storage}"
+        held = held if f.storage else "in sweeps only"
         yield Line(f"  {f.layout} {f.name}: {f.dtype}{shape}, {held}", ("fragment", index, f.name), f.span)
     yield from _body(role.body, ("role", index), 1)
 
@@ -162,5 +163,5 @@ def _body(body: tuple[ir.Operation, ...], path: Path, depth: int) -> Iterator[Li
     for position, operation in enumerate(body):
         here = (*path, position)
         yield Line("  " * depth + operation_text(operation), here, operation.span, operation.statement)
-        if isinstance(operation, ir.Work | ir.For | ir.If):
+        if isinstance(operation, ir.Work | ir.For | ir.If | ir.IfVote | ir.Sweep):
             yield from _body(operation.body, here, depth + 1)

@@ -38,7 +38,7 @@ def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operat
 
 def body_of(operation: ir.Operation) -> tuple[ir.Operation, ...]:
     """The operations inside it, () for those that hold none."""
-    return operation.body if isinstance(operation, ir.Work | ir.For | ir.If) else ()
+    return operation.body if isinstance(operation, ir.Work | ir.For | ir.If | ir.IfVote | ir.Sweep) else ()
 
 
 def parts(operation: object, kind: type[_T]) -> Iterator[_T]:
@@ -71,6 +71,11 @@ def uniforms(operation: ir.Operation) -> Iterator[Uniform]:
     yield from inside(operation)
 
 
+def storages(role: ir.RolePlan) -> dict[str, str]:
+    """Whose registers hold each fragment; a fragment of a Sweep stands for itself."""
+    return {f.name: f.storage or f.name for f in role.fragments}
+
+
 def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
     """Fragments whose values the operation uses. A product uses them from its issue until its token is retired."""
     match operation:
@@ -82,6 +87,8 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
         case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.WriteShared(_, source):
             return (source,)
         case ir.Mask(fragment) | ir.QuadReduce(fragment) | ir.StoreRows(fragment) | ir.StoreVector(fragment):
+            return (fragment,)
+        case ir.IfVote(fragment):
             return (fragment,)
     return ()
 
@@ -115,14 +122,18 @@ def forward(
 ) -> _State:
     """The state after `body`, given the one before it.
 
-    `step` is the effect of an operation that holds no others; `join` is what holds where two paths meet: after a
-    branch that may not be taken, and around a loop that runs any number of times, none among them. Loops are
-    walked until the state settles, so `step` sees operations more than once. Raises UnsettledError.
+    `step` is the effect of an operation that holds no others, and of a vote. `join` is what holds where two paths
+    meet: after a branch that may not be taken, and around a loop that runs any number of times, none among them.
+    Loops are walked until the state settles, so `step` sees operations more than once. Raises UnsettledError.
     """
     for position, operation in enumerate(body):
         here = (*path, position)
-        if isinstance(operation, ir.If):
+        if isinstance(operation, ir.If | ir.IfVote):
+            if isinstance(operation, ir.IfVote):
+                state = step(operation, here, state)
             state = join(state, forward(operation.body, here, state, step, join))
+        elif isinstance(operation, ir.Sweep):
+            state = forward(operation.body, here, state, step, join)
         elif isinstance(operation, ir.Work | ir.For):
             for _ in range(ROUNDS):
                 joined = join(state, forward(operation.body, here, state, step, join))

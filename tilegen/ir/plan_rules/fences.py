@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import forward, fragments_read, fragments_written
+from tilegen.ir.plan_walk import forward, fragments_read, fragments_written, storages
 
 
 def check(plan: ir.Plan) -> Iterator[Violation]:
     """Products whose registers were touched, on some path, since the last fence."""
     for index, role in enumerate(plan.roles):
-        storage = {f.name: f.storage for f in role.fragments}
+        storage = storages(role)
         found: dict[tuple[Path, str], None] = {}
 
         def step(

@@ -103,6 +103,8 @@ def _role_declarations(plan: ir.Plan, role: ir.RolePlan, index: int) -> Iterator
             yield Violation(("cursor", index, c.name), f"no ring {c.ring}")
     fragments = {f.name: f for f in role.fragments}
     for f in role.fragments:
+        if not f.storage:
+            continue
         if f.storage not in fragments:
             yield Violation(("fragment", index, f.name), f"no fragment {f.storage}")
         elif fragments[f.storage].storage != f.storage:
@@ -137,6 +139,8 @@ def _fragments(operation: ir.Operation) -> Iterator[str]:
     match operation:
         case ir.Mma():
             yield operation.accumulator
+        case ir.IfVote(name):
+            yield name
         case ir.Init(name) | ir.Mask(name) | ir.QuadReduce(name) | ir.StoreRows(name) | ir.StoreVector(name):
             yield name
         case ir.Map(name) | ir.ReadShared(name) | ir.LoadVector(name):
@@ -206,7 +210,9 @@ def _body(body: tuple[ir.Operation, ...], path: Path, scope: _Scope) -> Iterator
                 nested = scope.inner()
                 yield from _bind(nested.ints, name, here)
                 yield from _body(inner, here, nested)
-            case ir.If(_, inner):
+            case ir.If(_, inner) | ir.IfVote(_, inner):
+                yield from _body(inner, here, scope.inner())
+            case ir.Sweep(inner):
                 yield from _body(inner, here, scope.inner())
 
 

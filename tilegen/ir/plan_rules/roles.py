@@ -41,6 +41,8 @@ CONSUMER_ONLY = (
     ir.LoadVector,
     ir.StoreRows,
     ir.StoreVector,
+    ir.IfVote,
+    ir.Sweep,
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tilegen.ir import plan as ir
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_rules.expressions import check_expression
+from tilegen.ir.plan_rules.sweeps import check_sweep, check_transients, check_vote
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_walk import all_operations
 
@@ -22,6 +23,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         for fragment in role.fragments:
             for message in _fragment(role, fragment):
                 yield Violation(("fragment", index, fragment.name), message)
+        yield from check_transients(role, index)
     for role, path, operation in all_operations(plan):
         for message in _operation(plan, role, operation):
             yield Violation(path, message)
@@ -40,6 +42,10 @@ def _fragment(role: ir.RolePlan, fragment: ir.Fragment) -> Iterator[str]:
         yield f"an A operand holds 16-bit elements, not {fragment.dtype}"
     if fragment.layout != "a" and fragment.dtype != DType.F32:
         yield f"a fragment of layout {fragment.layout} holds f32, not {fragment.dtype}"
+    if not fragment.storage:
+        if fragment.layout != "acc":
+            yield f"a fragment of layout {fragment.layout} needs registers: sweeps go over columns"
+        return
     owner = _fragment_of(role, fragment.storage)
     if (owner.layout, owner.registers) != (fragment.layout, fragment.registers):
         yield f"{owner.name} has another layout or number of registers, so they cannot share them"
@@ -56,6 +62,10 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
     match operation:
         case ir.Mma():
             yield from _mma(plan, role, operation)
+        case ir.Sweep():
+            yield from check_sweep(role, operation)
+        case ir.IfVote():
+            yield from check_vote(role, operation)
         case ir.Map(out, value):
             yield from check_expression(value, role, get(out))
         case ir.LetFloat(_, value, load):

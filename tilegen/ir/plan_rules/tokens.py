@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import UnsettledError, forward, fragments_read, fragments_written, parts
+from tilegen.ir.plan_walk import UnsettledError, forward, fragments_read, fragments_written, parts, storages
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _Analysis:
         )
 
     def _storage(self, fragment: str) -> str:
-        return next(f.storage for f in self.role.fragments if f.name == fragment)
+        return storages(self.role)[fragment]
 
     def _report(self, path: Path, message: str) -> None:
         self.found[(path, message)] = None
