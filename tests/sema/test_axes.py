@@ -52,9 +52,16 @@ def test_every_dimension_that_an_axis_stands_alone_in_must_agree() -> None:
 
 def test_shifted_axes_may_index_other_extents() -> None:
     text = "kernel k { size M input A: f32[M + 2] output C: f32[M] axis i in M C[i] = A[i] + A[i + 1] + A[i + 2] }"
-    assert [d.code for d in reported(text)] == ["AXIS_EXTENT"]  # A[i] alone leaves the last two out
-    text = text.replace("A[i] + ", "")
     assert extents(text) == {"i": "M"}
+    assert [d.code for d in reported(text.replace("axis i in M", ""))] == ["AXIS_EXTENT"]  # M + 2 from A, M from C
+
+
+def test_an_index_that_leaves_its_dimension_is_refused_where_no_clause_limits_it() -> None:
+    text = "kernel k { size M input A: f32[M] output C: f32[M] else 0 axis i in M C[i] = A[i - 1] + A[2 * i - M + 1] }"
+    # 1 - M may be 0 for M = 1, which only the launch knows
+    assert [(d.code, d.got) for d in reported(text)] == [("INDEX_RANGE", "-1 at its lowest")]
+    assert [d.got for d in reported(text.replace("i - 1]", "i + M]"))] == ["2 * M - 1 at its highest"]
+    assert loaded(text.replace("C[i] =", "domain i: i > 0 and 2 * i >= M - 1 C[i] =")).domain
 
 
 @pytest.mark.parametrize(

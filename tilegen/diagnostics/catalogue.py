@@ -68,6 +68,11 @@ class Code(enum.Enum):
         ),
         "indices are affine with compile-time factors, split axes, or lookups",
     )
+    INDEX_RANGE = Entry(
+        "this index of {name} leaves its dimension",
+        ("make the axis shorter or the dimension longer", "limit the axis by a `domain` statement"),
+        "an input has no value outside its dimensions",
+    )
     LOOKUP_TYPE = Entry("positions are looked up in integer tensors, and {name} is none", ("declare {name} as i32",))
     WRONG_RANK = Entry("`{name}` is indexed by the wrong number of entries", ("give one entry a dimension",))
     NEEDS_INDEX = Entry("the {kind} `{name}` needs an index here", ("write `{name}[…]`",))

@@ -36,6 +36,7 @@ def resolve_axes(kernel: ast.Kernel, scope: Scope) -> None:
             elif scope.kind(name) == "axis":
                 scope.axes.setdefault(name, Axis(name, size, None, statement.name.span))
     undeclared = _undeclared(kernel, scope)
+    scope.inferred.update(undeclared)
     for name, span in undeclared.items():
         scope.kinds[name] = ("axis", span)
     _infer(kernel, scope, undeclared)
@@ -206,11 +207,18 @@ def _split(kernel: ast.Kernel, scope: Scope) -> None:
 
 
 def check_extents(scope: Scope, target: str, dims: tuple[Poly, ...], at: tuple[Index | None, ...]) -> None:
-    """Notes each axis that stands alone in a dimension of another extent than its own."""
+    """Notes each axis that stands alone in a dimension of another extent than its own.
+
+    A declared axis may run over the beginning of an input's longer dimension.
+    """
+    is_input = target in scope.tensors and not scope.tensors[target].output
     for position, (dim, part) in enumerate(zip(dims, at, strict=True)):
         name = part.axis if isinstance(part, Affine) else None
         axis = scope.axes.get(name) if name else None
         if part is None or axis is None or axis.extent == dim or axis.name in scope.tainted:
+            continue
+        longer = all(coefficient > 0 for _, coefficient in (dim - axis.extent).terms)
+        if longer and is_input and axis.name not in scope.inferred:
             continue
         note = Note(axis.span, f"`{axis.name}` has the extent {axis.extent} from here")
         scope.faults.add(

@@ -60,7 +60,7 @@ class _Normaliser:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._expressions = Elaborator(scope)
+        self._expressions = Elaborator(scope, inputs_only=True)
 
     def alternatives(self, expr: ast.Expr, wanted: bool) -> Alternatives:
         """What makes `expr` equal to `wanted`."""

@@ -30,8 +30,10 @@ _KEEP_INTEGERS = {"add", "sub", "mul", "neg", "abs", "min", "max"}
 class Elaborator:
     """Makes typed expressions in one scope. Errors are noted there; a stand-in number takes a wrong part's place."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, inputs_only: bool = False) -> None:
+        """`inputs_only`: tiles and equations cannot be read, as in a domain."""
         self._scope = scope
+        self._inputs_only = inputs_only
 
     def number(self, expr: ast.Expr) -> Expr:
         """`expr`, which must be a number."""
@@ -123,6 +125,10 @@ class Elaborator:
         """An element of an input, a tile or an equation."""
         scope, name = self._scope, expr.name.name
         at = tuple(affine.index(e, scope) for e in expr.index)
+        if self._inputs_only and scope.kind(name) != "input":
+            if name not in scope.tainted:
+                scope.unknown(expr.name, "input")
+            return _stand_in(expr.span)
         if name in scope.moves:
             move = scope.moves[name]
             dtype, dims = move.dtype, self._extents(move.index)

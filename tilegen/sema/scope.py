@@ -31,6 +31,7 @@ class Scope:
     axes: dict[str, Axis] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
+    inferred: set[str] = field(default_factory=set)  # axes that no statement declares
     meant: set[str] = field(default_factory=set)  # names that a misspelt one stands for: they are no unused ones
     tainted: set[str] = field(default_factory=set)  # names whose own statement is wrong: errors from them say nothing
 
