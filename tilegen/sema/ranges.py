@@ -21,9 +21,10 @@ def check_ranges(scope: Scope, clauses: Iterable[Clause], tree: AxisTree) -> Non
             if not isinstance(part, Affine) or limited & {atom for a, _ in part.terms for atom in tree.atoms(a)}:
                 continue
             lowest, highest = _bounds(part, scope)
-            if _negative(lowest):
+            positive = frozenset(s for a, _ in part.terms for s in scope.axes[a].extent.symbols)
+            if _negative(lowest, positive):
                 scope.faults.add(Code.INDEX_RANGE, part.span, got=f"{lowest} at its lowest", wanted="0", name=name)
-            elif _negative(dim - 1 - highest):
+            elif _negative(dim - 1 - highest, positive):
                 scope.faults.add(
                     Code.INDEX_RANGE, part.span, got=f"{highest} at its highest", wanted=f"at most {dim - 1}",
                     notes=scope.declared(name), name=name,
@@ -49,7 +50,8 @@ def _bounds(index: Affine, scope: Scope) -> tuple[Poly, Poly]:
     return lowest, highest
 
 
-def _negative(value: Poly) -> bool:
-    """Whether it is below 0 for all sizes: no coefficient is positive, and it is not 0 where all sizes are 0."""
-    symbols = [c for monomial, c in value.terms if monomial]
-    return value.evaluate(dict.fromkeys(value.symbols, 0)) < 0 and all(c < 0 for c in symbols)
+def _negative(value: Poly, positive: frozenset[str]) -> bool:
+    """Whether it is below 0 for all sizes, those in `positive` being at least 1: no coefficient is positive, and it is
+    below 0 where all sizes are as small as they can be."""
+    smallest = {name: int(name in positive) for name in value.symbols}
+    return value.evaluate(smallest) < 0 and all(c < 0 for monomial, c in value.terms if monomial)
