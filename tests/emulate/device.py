@@ -1,5 +1,7 @@
 """CUDA snippets that the tests of barriers, TMA and wgmma share."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 DEVICE = """
 #define DEV __device__ __forceinline__
 DEV void init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }

@@ -70,7 +70,7 @@ def run(
 
 @dataclass(frozen=True)
 class Asm:
-    """One inline-assembly line: `text` with %0 the result and %1… the operands; constraint letters of result and operands."""
+    """One inline-assembly line: `text` with %0 the result and %1… the operands; constraint letters of both."""
 
     text: str
     result: str

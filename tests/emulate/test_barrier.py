@@ -1,5 +1,7 @@
 """Named barriers, mbarriers, register reallocation."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Divergence, loops, calls, tables of targets, special registers."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np

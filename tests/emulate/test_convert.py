@@ -25,7 +25,11 @@ def rounded(values: np.ndarray, kind: str, mode: str) -> np.ndarray:
 
 
 def bits16(values: np.ndarray, kind: str) -> np.ndarray:
-    held = values.astype(np.float16).view(np.uint16) if kind == "f16" else (values.astype(np.float32).view(np.uint32) >> 16)
+    held = (
+        values.astype(np.float16).view(np.uint16)
+        if kind == "f16"
+        else (values.astype(np.float32).view(np.uint32) >> 16)
+    )
     return np.where(np.isnan(values), 0x7FFF, held).astype(np.uint16)
 
 
@@ -46,7 +50,9 @@ def test_f32_narrows_in_every_mode(kind: str) -> None:
     x = floats(N, 21)
     # Exact ties between neighbours in the narrow format.
     ties = halves(N // 4, kind, 3)
-    wide = ties.view(np.float16).astype(np.float32) if kind == "f16" else (ties.astype(np.uint32) << 16).view(np.float32)
+    wide = (
+        ties.view(np.float16).astype(np.float32) if kind == "f16" else (ties.astype(np.uint32) << 16).view(np.float32)
+    )
     x[: N // 4] = np.where(np.isfinite(wide), wide * np.float32(1 + 2.0 ** -(11 if kind == "f16" else 8)), wide)
     modes = ["rn", "rz"] + (["rm", "rp"] if kind == "f16" else [])
     supported = [m for m in modes if m in ("rn", "rz")]
@@ -64,13 +70,17 @@ def test_packed_narrowing_puts_the_first_operand_on_top(kind: str) -> None:
         nearest = rounded(source, kind, "rn")
         assert np.array_equal(plain[:, column], bits16(nearest, kind))
         assert np.array_equal(cut[:, column], bits16(rounded(source, kind, "rz"), kind))
-        assert np.array_equal(relu[:, column], bits16(np.where(nearest > 0, nearest, np.where(np.isnan(nearest), nearest, 0.0)), kind))
+        assert np.array_equal(
+            relu[:, column], bits16(np.where(nearest > 0, nearest, np.where(np.isnan(nearest), nearest, 0.0)), kind)
+        )
         largest = 65504.0 if kind == "f16" else float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)
         assert np.array_equal(finite[:, column], bits16(np.clip(nearest, -largest, largest), kind))
 
 
 def test_float_to_integer_rounds_clamps_and_zeroes_nan() -> None:
-    x = np.concatenate([floats(N - 128, 24), np.linspace(-4, 4, 128, dtype=np.float32) * np.float32(1.5)]).astype(np.float32)
+    x = np.concatenate([floats(N - 128, 24), np.linspace(-4, 4, 128, dtype=np.float32) * np.float32(1.5)]).astype(
+        np.float32
+    )
     x[:12] = [2.5, 3.5, -2.5, -0.5, 0.5, 2147483648.0, -2147483904.0, 4294967296.0, 9.3e18, 1.9e19, -9.3e18, 0.49999997]
     targets = [(f"{s}{b}", b, s) for b in (16, 32, 64) for s in "su"]
     modes = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}

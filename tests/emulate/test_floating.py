@@ -65,7 +65,9 @@ def test_ftz_and_sat() -> None:
     y = [flushed(v) for v in x]
 
     def exact(name: str, operands: list[np.ndarray]) -> np.ndarray:
-        return np.array([operate(name, "rn", "f32", *map(float, row)) for row in zip(*operands, strict=True)], np.float32)
+        return np.array(
+            [operate(name, "rn", "f32", *map(float, row)) for row in zip(*operands, strict=True)], np.float32
+        )
 
     def saturated(v: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(v), np.float32(0), np.clip(v, 0, 1) + np.float32(0)).astype(np.float32)
@@ -86,7 +88,11 @@ def test_min_max_treat_nan_and_zero_as_the_manual_says() -> None:
         if math.isnan(a) or math.isnan(b):
             return math.nan if nan or (math.isnan(a) and math.isnan(b)) else (b if math.isnan(a) else a)
         key = (a, math.copysign(1, a)), (b, math.copysign(1, b))
-        return (max if largest else min)(key)[0] * 1.0 if a != b else math.copysign(a, (max if largest else min)(k[1] for k in key))
+        return (
+            (max if largest else min)(key)[0] * 1.0
+            if a != b
+            else math.copysign(a, (max if largest else min)(k[1] for k in key))
+        )
 
     got = elementwise(lines, [[x, y]] * len(lines))
     for i, (largest, nan, ftz) in enumerate(
@@ -128,7 +134,11 @@ def test_f64_modes_and_fma() -> None:
         a, b, c = (Fraction(float(v[i])) for v in x)
         assert fma[i] == float(a * b + c)
         assert Fraction(float(add[i])) >= a + b > Fraction(float(np.nextafter(add[i], -np.inf)))
-        assert abs(Fraction(float(div[i]))) <= abs(a / b) < abs(Fraction(float(np.nextafter(div[i], np.copysign(np.inf, div[i])))))
+        assert (
+            abs(Fraction(float(div[i])))
+            <= abs(a / b)
+            < abs(Fraction(float(np.nextafter(div[i], np.copysign(np.inf, div[i])))))
+        )
         assert Fraction(float(root[i])) ** 2 <= abs(a) < Fraction(float(np.nextafter(root[i], np.inf))) ** 2
     assert fma[0] == 0 and np.isnan(fma[1]) and np.isnan(fma[2]) and np.signbit(fma[3])
 
@@ -154,7 +164,7 @@ def test_approximate_functions_at_the_edges() -> None:
     got = [row[:10] for row in elementwise(lines, [[x]] * len(lines))]
     inf, nan = np.inf, np.nan
     same_bits(got[0], [1, 1, inf, 0, nan, 0, 0, inf, 1, 0.5])
-    same_bits(got[1], [1, 1, inf, 0, nan, 2.0**-127, 0, inf, 1, 0.5][:6] + [0, inf, 1, 0.5])
+    same_bits(got[1], [1, 1, inf, 0, nan, 2.0**-127, 2.0**-150, inf, 1, 0.5])
     same_bits(got[2], [-inf, -inf, inf, nan, nan, nan, nan, 7, -inf, nan])
     assert got[3][8] == pytest.approx(math.log2(1e-39), rel=1e-6)
     same_bits(got[4][:5], [inf, -inf, 0, -0.0, nan])

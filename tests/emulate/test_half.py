@@ -1,5 +1,7 @@
 """f16 and bf16 arithmetic, single and packed, against exact fractions."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,7 +30,10 @@ def patterns_of(values: list[float], kind: str) -> np.ndarray:
 def test_arithmetic_is_exactly_rounded(kind: str) -> None:
     x = [halves(N, kind, seed) for seed in (1, 2, 3)]
     names = ["add", "sub", "mul", "fma"]
-    lines = [Asm(f"{n}.rn.{kind} %0, %1, %2{', %3' if n == 'fma' else ''};", "h", "hhh"[: 3 if n == "fma" else 2]) for n in names]
+    lines = [
+        Asm(f"{n}.rn.{kind} %0, %1, %2{', %3' if n == 'fma' else ''};", "h", "hhh"[: 3 if n == "fma" else 2])
+        for n in names
+    ]
     values = [numbers(v, kind) for v in x]
     got = elementwise(lines, [x[: len(line.operands)] for line in lines])
     for name, out, line in zip(names, got, lines, strict=True):
@@ -63,7 +68,9 @@ def test_f16_flushes_saturates_and_changes_signs() -> None:
     def flush(v: np.ndarray) -> np.ndarray:
         return np.where(np.abs(v) < 2.0**-14, np.copysign(0.0, v), v)
 
-    total = np.array([operate("add", "rn", "f16", *row) for row in zip(flush(a).tolist(), flush(b).tolist(), strict=True)])
+    total = np.array(
+        [operate("add", "rn", "f16", *row) for row in zip(flush(a).tolist(), flush(b).tolist(), strict=True)]
+    )
     assert np.array_equal(added, patterns_of(flush(total).tolist(), "f16"))
     product = np.array([operate("mul", "rn", "f16", *row) for row in zip(a.tolist(), b.tolist(), strict=True)])
     clamped = np.where(np.isnan(product), 0.0, np.clip(product, 0, 1) + 0.0)

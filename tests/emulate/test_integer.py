@@ -1,5 +1,7 @@
 """Integer and bit instructions against Python integers."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np
@@ -24,7 +26,9 @@ def check(lines: list[tuple[str, int, list[int], object]], seed: int = 1) -> Non
         asm.append(Asm(text, LETTER[result], "".join(LETTER[b] for b in operands)))
         inputs.append([integers(N, b, seed + 7 * n + i) for i, b in enumerate(operands)])
     for (text, result, _, f), got, x in zip(lines, elementwise(asm, inputs), inputs, strict=True):
-        wanted = np.array([int(f(*row)) & (1 << result) - 1 for row in zip(*(v.tolist() for v in x), strict=True)], got.dtype)
+        wanted = np.array(
+            [int(f(*row)) & (1 << result) - 1 for row in zip(*(v.tolist() for v in x), strict=True)], got.dtype
+        )
         bad = np.nonzero(got != wanted)[0]
         assert not len(bad), (text, [([hex(v[i]) for v in x], hex(got[i]), hex(wanted[i])) for i in bad[:4]])
 

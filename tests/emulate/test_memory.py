@@ -1,5 +1,7 @@
 """Loads and stores in every space, vectors, atomics, asynchronous copies."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np
@@ -169,7 +171,9 @@ def test_bulk_copies_signal_their_bytes() -> None:
 
 
 def test_module_variables_hold_their_initial_values() -> None:
-    variables = module_of("__device__ u16 a[3] = {1, 2, 65535}; __device__ float f = 1.5f; __device__ void* p = &a;").variables
+    variables = module_of(
+        "__device__ u16 a[3] = {1, 2, 65535}; __device__ float f = 1.5f; __device__ void* p = &a;"
+    ).variables
     assert variables["a"].init == b"\x01\x00\x02\x00\xff\xff" and variables["f"].init == b"\x00\x00\xc0\x3f"
     out = np.zeros(1, np.uint16)
     run(

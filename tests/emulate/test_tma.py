@@ -1,5 +1,7 @@
 """Tensor maps, boxes partly outside on every side, swizzles, stores."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import itertools
@@ -75,7 +77,9 @@ def load(tensor: np.ndarray, box: tuple[int, ...], at: tuple[int, ...], *, swizz
     return out.view(np.uint8)
 
 
-def expected(tensor: np.ndarray, box: tuple[int, ...], at: tuple[int, ...], fill: int = 0, steps: tuple[int, ...] = ()) -> np.ndarray:
+def expected(
+    tensor: np.ndarray, box: tuple[int, ...], at: tuple[int, ...], fill: int = 0, steps: tuple[int, ...] = ()
+) -> np.ndarray:
     """The box, element by element."""
     steps = steps or (1,) * len(box)
     shape = [-(-b // s) for b, s in zip(box, steps, strict=True)]
@@ -133,7 +137,9 @@ def test_ranks_one_three_and_five() -> None:
     line = rng.integers(1, 1 << 16, 104, dtype=np.uint16)
     assert np.array_equal(load(line, (64,), (60,)), expected(line, (64,), (60,)).view(np.uint8))
     cube = rng.integers(1, 1 << 16, (3, 5, 16), dtype=np.uint16)
-    assert np.array_equal(load(cube, (8, 4, 2), (12, -1, 2)), expected(cube, (8, 4, 2), (12, -1, 2)).reshape(-1).view(np.uint8))
+    assert np.array_equal(
+        load(cube, (8, 4, 2), (12, -1, 2)), expected(cube, (8, 4, 2), (12, -1, 2)).reshape(-1).view(np.uint8)
+    )
     five = rng.integers(1, 1 << 16, (2, 3, 2, 7, 64), dtype=np.uint16)
     box, at = (64, 4, 2, 1, 1), (0, 5, 0, 2, 1)
     assert np.array_equal(load(five, box, at, swizzle=128), swizzled(expected(five, box, at).tobytes(), 128, 0))
@@ -174,7 +180,18 @@ def test_reductions_add_to_the_tensor() -> None:
     tensor, memory = np.arange(160, dtype=np.float32).reshape(10, 16), GlobalMemory()
     before, box = tensor.copy(), np.linspace(1, 2, 64, dtype=np.float32).reshape(8, 8)
     tm = TensorMap("f32", memory.alloc(tensor), (16, 10), (64,), (8, 8))
-    run(STORE, tm.to_bits(), box.view(np.uint32).reshape(-1), 12, 5, 256, block=128, shared=256, memory=memory, entry="add")
+    run(
+        STORE,
+        tm.to_bits(),
+        box.view(np.uint32).reshape(-1),
+        12,
+        5,
+        256,
+        block=128,
+        shared=256,
+        memory=memory,
+        entry="add",
+    )
     before[5:10, 12:16] += box[:5, :4]
     assert np.array_equal(tensor, before)
 

@@ -1,5 +1,7 @@
 """Instructions of a warp's lanes together."""
 
+# ruff: noqa: E501 — lines of CUDA and PTX are not wrapped
+
 from __future__ import annotations
 
 import numpy as np

@@ -23,7 +23,9 @@ def floats(n: int, seed: int) -> np.ndarray:
     # Few significand bits, exponents near 1: products and sums tie often.
     short = (rng.integers(0, 1 << 6, n, dtype=np.uint32) << 17) | (rng.integers(115, 140, n, dtype=np.uint32) << 23)
     small = (random & 0x81FFFFFF) % np.uint32(0x8A000000)
-    out = np.select([kinds == 0, kinds == 1, kinds == 2], [random, short, small], special[rng.integers(0, len(special), n)])
+    out = np.select(
+        [kinds == 0, kinds == 1, kinds == 2], [random, short, small], special[rng.integers(0, len(special), n)]
+    )
     return out.astype(np.uint32).view(np.float32)
 
 
@@ -47,14 +49,18 @@ def halves(n: int, kind: str, seed: int) -> np.ndarray:
     random = rng.integers(0, 1 << 16, n, dtype=np.uint16)
     close = rng.integers(0x3800, 0x4400, n, dtype=np.uint16) ^ (rng.integers(0, 2, n, dtype=np.uint16) << 15)
     kinds = rng.integers(0, 3, n)
-    return np.select([kinds == 0, kinds == 1], [random, close], special[rng.integers(0, len(special), n)]).astype(np.uint16)
+    return np.select([kinds == 0, kinds == 1], [random, close], special[rng.integers(0, len(special), n)]).astype(
+        np.uint16
+    )
 
 
 def integers(n: int, bits: int, seed: int) -> np.ndarray:
     """n unsigned integers: extremes, small ones, random ones."""
     rng = np.random.default_rng(seed)
     top = 1 << bits
-    special = np.array([0, 1, 2, 31, 32, 33, 63, 64, top // 2 - 1, top // 2, top // 2 + 1, top - 1, top - 2, 255, 0x5555])
+    special = np.array(
+        [0, 1, 2, 31, 32, 33, 63, 64, top // 2 - 1, top // 2, top // 2 + 1, top - 1, top - 2, 255, 0x5555]
+    )
     special = np.array([int(x) % top for x in special.tolist()], f"u{bits // 8}")
     random = rng.integers(0, top, n, dtype=f"u{bits // 8}")
     out = np.where(rng.integers(0, 2, n) == 0, random, special[rng.integers(0, len(special), n)])

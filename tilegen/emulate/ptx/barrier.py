@@ -176,7 +176,7 @@ def _barrier(
                 unit.advance(group)
                 barriers.check(at)
                 return True
-            unit.block(group, Wait("barrier", at, lambda: f"waits at barrier {at}: {barriers.describe(at)}"))
+            unit.block(group, Wait("barrier", at, lambda: f"waiting at barrier {at}: {barriers.describe(at)}"))
             barriers.check(at)
             return True
 
@@ -246,7 +246,7 @@ def _cluster(action: str) -> Decoded:
             phases = barriers.cluster_thread_phase[unit.lanes(group.bits).threads]
             if (phases < barriers.cluster_phase).all():
                 return unit.advance(group)
-            return unit.block(group, Wait("cluster", None, lambda: "waits at the cluster barrier"))
+            return unit.block(group, Wait("cluster", None, lambda: "waiting at the cluster barrier"))
 
         return control
 

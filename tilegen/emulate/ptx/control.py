@@ -233,7 +233,7 @@ def setmaxnreg(ins: Instruction) -> Decoded:
                     "registers",
                     None,
                     lambda: (
-                        f"waits for {change} registers ({unit.registers} to {count} a thread), "
+                        f"waiting for {change} registers ({unit.registers} to {count} a thread), "
                         f"the CTA's pool has {cta.free_registers} free"
                     ),
                 ),

@@ -19,8 +19,8 @@ def report_hang(cta: Cta) -> NoReturn:
     for unit in cta.units:
         for group in unit.groups:
             ins = cta.machine.program.code[group.pc]
-            reason = group.wait.say() if group.wait is not None else "could run"
-            text = f"{unit.describe(group.bits)} {reason}"
+            reason = group.wait.say() if group.wait is not None else "able to run"
+            text = f"{unit.describe(group.bits)}: {reason}"
             lines.append(f"{text} ({ins.name}, PTX line {ins.place.line})")
             if ins.place.source is not None:
                 notes.append(Note(ins.place.source, text))

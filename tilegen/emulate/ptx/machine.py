@@ -172,7 +172,7 @@ class Machine:
         if f.max_registers:
             return f.max_registers // 8 * 8
         if f.max_threads and f.min_blocks == 1:
-            return min(255, 65536 // f.max_threads // 8 * 8)
+            return min(256, 65536 // f.max_threads // 8 * 8)
         return 0
 
     def start_cta(self, index: tuple[int, int, int]) -> None:

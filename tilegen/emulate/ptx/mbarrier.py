@@ -232,5 +232,5 @@ def _wait_for(unit: Unit, address: int, phase: int, parity: bool) -> Wait:
     return Wait(
         "mbarrier",
         address,
-        lambda: f"waits for {asked} of the mbarrier at shared address {address:#x}: {barriers.describe(address)}",
+        lambda: f"waiting for {asked} of the mbarrier at shared address {address:#x}: {barriers.describe(address)}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tilegen.emulate.ptx.body import Body
@@ -12,6 +13,7 @@ from tilegen.emulate.ptx.module import Function, Immediate, Module, Place, Symbo
 from tilegen.emulate.ptx.scope import RegisterCount
 from tilegen.emulate.ptx.types import TYPES
 
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
 _LINKAGE = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 
@@ -79,7 +81,8 @@ class _ModuleParser:
     def __init__(self, ptx: str) -> None:
         self.cursor = Cursor(ptx)
         self.count = RegisterCount()
-        self.files: dict[int, str] = {}
+        # The file table may stand at the end of the text, after the .loc that use it.
+        self.files = {int(number): name for number, name in _FILE.findall(ptx)}
         self.variables: dict[str, Variable] = {}
         self.functions: dict[str, Function] = {}
         self.bodies: list[Body] = []
@@ -99,7 +102,8 @@ class _ModuleParser:
                 c.take()
                 c.take()
             elif word == ".file":
-                self._file()
+                c.take()
+                c.rest_of_line()
             elif word == ".section":
                 c.take()
                 c.take()
@@ -116,13 +120,6 @@ class _ModuleParser:
             function = body.finish(set(self.functions) | {b.name for b in self.bodies})
             self.functions[function.name] = function
         return Module(self.version, self.target, self.functions, self.variables, dict(self.count.used))
-
-    def _file(self) -> None:
-        c = self.cursor
-        c.take()
-        index = int(c.take().text)
-        self.files[index] = c.take().text.strip('"')
-        c.rest_of_line()
 
     def _declaration(self) -> None:
         c = self.cursor

@@ -48,7 +48,7 @@ def map_name(machine: Machine, address: int) -> str:
 
 
 def swizzle(address: Array, span: int) -> Array:
-    """Byte addresses in shared memory after the swizzle of `span` bytes (0: none): bits from 7 up flip those from 4 up."""
+    """Byte addresses in shared memory after the swizzle of `span` bytes (0: none): bits 7 up flip bits 4 up."""
     if not span:
         return address
     return np.asarray(address ^ (address >> 7 & span // 16 - 1) << 4)

@@ -173,25 +173,24 @@ class Unit:
         return Wait(
             "lanes",
             None,
-            lambda: f"waits for {self.describe(missing & self.alive)} to reach {what}",
+            lambda: f"waiting for {self.describe(missing & self.alive)} to reach {what}",
         )
 
     def describe(self, bits: int) -> str:
         """Thread set in words: warps of the CTA, with lanes where a warp is not whole."""
-        parts = []
+        whole, parts = [], []
         for w in range(0, self.size, WARP):
             lanes = bits >> w & _WARP_BITS
-            if not lanes:
-                continue
             warp = (self.base + w) // WARP
-            whole = (self.alive >> w & _WARP_BITS) or _WARP_BITS
-            if lanes == whole:
-                parts.append(f"warp {warp}")
-            else:
-                numbers = [i for i in range(WARP) if lanes >> i & 1]
-                text = ", ".join(map(str, numbers[:6])) + (", …" if len(numbers) > 6 else "")
+            if lanes == (1 << min(WARP, self.size - w)) - 1:
+                whole.append(str(warp))
+            elif lanes:
+                numbers = [str(i) for i in range(WARP) if lanes >> i & 1]
+                text = ", ".join(numbers[:6]) + (", …" if len(numbers) > 6 else "")
                 parts.append(f"warp {warp} lane{'s' if len(numbers) > 1 else ''} {text}")
-        return "; ".join(parts) if parts else "threads that have exited"
+        if whole:
+            parts.insert(0, f"warp{'s' if len(whole) > 1 else ''} {', '.join(whole)}")
+        return "; ".join(parts) or "threads that have exited"
 
     def exit(self, group: Group) -> None:
         """The group's threads are done."""
