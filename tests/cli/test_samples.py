@@ -14,12 +14,17 @@ from click.testing import CliRunner
 from tilegen.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-ATTENTION = ("B=1,Sq=256,Sk=256,Hk=1,G=1", "B=2,Sq=137,Sk=75,Hk=1,G=3", "B=1,Sq=9,Sk=200,Hk=2,G=1")
+ATTENTION = (
+    "B=1,Sq=256,Sk=256,Hk=1,G=1",
+    "B=2,Sq=137,Sk=75,Hk=1,G=3",
+    "B=1,Sq=9,Sk=0,Hk=2,G=1",
+    "B=0,Sq=9,Sk=9,Hk=1,G=1",
+)
 SIZES = {
     "attention_softcap_alibi": ATTENTION,
-    "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8"),
+    "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8", "M=0,N=8"),
     "fa3_fwd": ATTENTION,
-    "gemm": ("M=128,N=256,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8"),
+    "gemm": ("M=128,N=256,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8", "M=5,N=8,K=0"),
     "gemm_bias_gelu": ("M=128,N=256,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8"),
     "gemm_logsumexp": ("M=128,V=256", "M=137,V=200", "M=1,V=1"),
     "row_softmax": ("M=128,N=512", "M=137,N=200", "M=1,N=8"),

@@ -195,6 +195,8 @@ def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[st
     whole |= {(store.tensor, store.col_dim) for store in _row_stores(plan)}
     for t in plan.tensors:
         view, span = views[t.name], spans.get(t.name)
+        if 0 in view.shape:
+            continue  # nothing of it is read, and frameworks give an empty array any strides
         for dim, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
             packed = (t.name, dim) in whole or (t.name in pointed and (t.name, dim) not in strided)
             if packed and extent > 1 and stride != t.dtype.bytes:
