@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, If, Let, LetFloat, Operation, SetRegisters, Work
+from tilegen.ir.plan import For, If, IfVote, Let, LetFloat, Operation, SetRegisters, Work
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -56,7 +56,7 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
 def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
     out: list[Line] = []
     for o in body:
-        if isinstance(o, Work | For | If):
+        if isinstance(o, Work | For | If | IfVote):
             out += _block(r, o)
         elif isinstance(o, Let):
             value = r.integer(o.value)
@@ -72,7 +72,10 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
     return out
 
 
-def _block(r: RoleScope, o: Work | For | If) -> list[Line]:
+def _block(r: RoleScope, o: Work | For | If | IfVote) -> list[Line]:
+    if isinstance(o, IfVote):
+        condition = f"{r.functions.helper('vote')}({r.array(o.fragment)})"
+        return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, If):
         return [Line(f"if ({r.integer(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, Work):

@@ -80,6 +80,7 @@ class ElementPrinter:
     helper: Callable[[str], str]
     scalar: Callable[[str], str]
     integer: Callable[[Uniform], str]
+    local: dict[str, str] = field(default_factory=dict)  # fragments that are variables here: their element v
     parameters: list[tuple[str, str]] = field(default_factory=list)  # (declaration, argument)
     before: list[str] = field(default_factory=list)  # lines ahead of the loop over elements
     shared: list[str] = field(default_factory=list)  # lines in it, ahead of the value
@@ -103,13 +104,16 @@ class ElementPrinter:
         if key not in self._known:
             name = self._known[key] = self.names.give(key, fragment.name)
             kind = "" if written else "const "
-            self.parameters.append((f"{kind}float (&{name})[{fragment.registers}]", fragment.name))
+            element = "unsigned" if fragment.layout == "a" else "float"
+            self.parameters.append((f"{kind}{element} (&{name})[{fragment.registers}]", fragment.name))
         return self._known[key]
 
     def _float(self, e: ElementExpr) -> str:
         if e in self._known:
             return self._known[e]
         if isinstance(e, Element):
+            if e.fragment in self.local:
+                return self.local[e.fragment]
             f = self.fragments[e.fragment]
             return f"{self.fragment(f)}[{_INDEX[f.layout, self.layout]}]"
         if isinstance(e, Literal):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, Relayout, RowFold
+from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, Relayout, RowFold, Sweep
 from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
 from tilegen.targets.hopper.emit.scope import RoleScope
 
@@ -164,6 +164,53 @@ def relayout(r: RoleScope, op: Relayout) -> str:
     return f"{name}({r.array(out.name)}, {r.array(op.source)});"
 
 
+def sweep(r: RoleScope, op: Sweep) -> str:
+    """One function for all operations of a sweep, four registers (eight columns of two rows) at a time."""
+    names = r.functions.local("sweep")
+    printer = ElementPrinter("acc", r.fragments, names, r.functions.helper, r.scalar, r.integer)
+    steps: list[dict[str, object]] = []
+    registers = 0
+    for o in op.body:
+        if isinstance(o, Map):
+            f = r.fragments[o.out]
+            registers = f.registers
+            value = printer.value(o.value)
+            shared, printer.shared = printer.shared, []
+            if f.storage:
+                steps.append({"kind": "map", "out": printer.fragment(f, written=True), "value": value, "shared": shared})
+            else:
+                here = names.give(("here", f.name), f.name)
+                printer.local[f.name] = f"{here}[i]"
+                steps.append({"kind": "map", "out": "", "here": here, "value": value, "shared": shared})
+        elif isinstance(o, RowFold):
+            out = printer.fragment(r.fragments[o.out], written=True)
+            chains = names.give(("chains", o.out), f"{o.out}_chains")
+            source = _four(printer, r, o.source)
+            steps.append({"kind": "fold", "out": out, "chains": chains, "source": source, "combine": _COMBINE[o.kind]})
+        else:
+            packed = r.fragments[o.out]
+            out = printer.fragment(packed, written=True)
+            pack = r.functions.specific(f"pack_{packed.dtype}", "pack", type=packed.dtype.value)
+            steps.append({"kind": "pack", "out": out, "source": _four(printer, r, o.source), "pack": pack})
+    name = r.functions.specific(
+        f"sweep_{op.statement or 'elements'}",
+        "sweep",
+        registers=registers,
+        parameters=[declaration for declaration, _ in printer.parameters],
+        before=printer.before,
+        steps=steps,
+    )
+    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+    return f"{name}({', '.join(arguments)});"
+
+
+def _four(printer: ElementPrinter, r: RoleScope, fragment: str) -> dict[str, str]:
+    """The array that holds a fragment's four elements at hand, and where they start in it."""
+    if fragment in printer.local:
+        return {"array": printer.local[fragment].removesuffix("[i]"), "start": ""}
+    return {"array": printer.fragment(r.fragments[fragment]), "start": "4 * block + "}
+
+
 STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     Init: init,
     Map: element_map,
@@ -171,4 +218,5 @@ STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     RowFold: row_fold,
     QuadReduce: quad_reduce,
     Relayout: relayout,
+    Sweep: sweep,
 }

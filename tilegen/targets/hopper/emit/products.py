@@ -26,6 +26,7 @@ def mma(r: RoleScope, op: Mma) -> str:
         "registers": op.n // 2,
         "zero": op.zero,
         "b_leading": _leading(op.b),
+        "b_uniform": _uniform(r, op.b),
     }
     name = f"mma_{op.accumulator}"
     b_address = r.slot(op.b.slot, 0, op.b.warpgroup)
@@ -49,10 +50,17 @@ def mma(r: RoleScope, op: Mma) -> str:
         a=a,
         a_low=local.give("a low", f"{a}_low"),
         a_leading=_leading(op.a),
+        a_uniform=_uniform(r, op.a),
         steps=steps,
         **shared,
     )
     return f"{call}({r.array(op.accumulator)}, {r.slot(op.a.slot, 0, op.a.warpgroup)}, {b_address});"
+
+
+def _uniform(r: RoleScope, operand: SlotOperand) -> str:
+    """The function that brings a moving slot's descriptor to a uniform register: behind the loop of a wait some
+    compilers no longer see that its stage is the same in every thread (NVRTC 13.0: 26 moves a step)."""
+    return r.functions.helper("uniform") if r.plan.ring(operand.slot.ring).depth > 1 else ""
 
 
 def _form(op: Mma, where: str, *, overwrite: bool) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, Fragment, If, Mma, Operation, Plan, RolePlan, Slot, Work
+from tilegen.ir.plan import For, Fragment, If, IfVote, Mma, Operation, Plan, RolePlan, Slot, Work
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
@@ -143,5 +143,5 @@ def walk(body: tuple[Operation, ...]) -> Iterator[Operation]:
     """Every operation, bodies included, in order."""
     for o in body:
         yield o
-        if isinstance(o, Work | For | If):
+        if isinstance(o, Work | For | If | IfVote):
             yield from walk(o.body)
