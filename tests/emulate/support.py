@@ -53,7 +53,7 @@ def run(
     memory: GlobalMemory | None = None,
     **options: int,
 ) -> Report:
-    """Launch kernel `entry`. Arrays are mapped and passed as pointers, ints as s32, floats as f32, bytes as they are."""
+    """Launch kernel `entry`. Arrays are mapped and passed as pointers, ints as s32, floats as f32, bytes as such."""
     memory = memory or GlobalMemory()
     raw: list[bytes] = []
     for argument in arguments:
@@ -70,7 +70,7 @@ def run(
 
 @dataclass(frozen=True)
 class Asm:
-    """One inline-assembly line: `text` with %0 the result and %1… the operands; constraint letters of both."""
+    """One inline-assembly line: `text` with %0 the result, %1… the operands; constraint letters of both."""
 
     text: str
     result: str

@@ -93,7 +93,7 @@ extern "C" __global__ void k(u32* o) {
         ("__shared__ u32 s[4]; ((volatile u32*)s)[threadIdx.x * 64 + 4] = 1;", "are outside shared memory"),
         ("asm volatile(\"trap;\");", "the kernel has stopped itself"),
         ("__shared__ u64 b; arrive(shared(&b));", "no mbarrier has been initialised"),
-        ("__shared__ u64 b; init(shared(&b), 0);", "arrival count must be 1 to"),
+        ("__shared__ u64 b; init(shared(&b), o[0]);", "arrival count must be 1 to"),
         ("__shared__ u64 b; init(shared(&b), 1); asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0], 2;\" :: \"r\"(shared(&b)));", "2 arrivals on mbarrier"),
         ("__shared__ u64 b; init(shared(&b), 1); expect(shared(&b), 1 << 20);", "over its limit"),
         ("bar_sync(3, 48 + o[0]);", "no multiple of 32"),

@@ -14,6 +14,7 @@ from tests.emulate.support import run
 from tests.emulate.test_tma import swizzled
 
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
+BASE = 1024  # where the tests' descriptors suppose dynamic shared memory; kernels add what it is off
 
 
 def kernel(n: int, types: str, *, a_registers: bool = False, trans: tuple[int, int] | None = (0, 0), signs: tuple[int, int] = (1, 1),
@@ -28,11 +29,11 @@ def kernel(n: int, types: str, *, a_registers: bool = False, trans: tuple[int, i
     if trans is not None:
         tail += f", {trans[1]}" if a_registers else f", {trans[0]}, {trans[1]}"
     outputs = ", ".join(f'"+r"(r[{i}])' for i in range(count))
-    inputs = ", ".join(f'"r"(f[4 * s + {i}])' for i in range(4)) if a_registers else '"l"(da[s])'
+    inputs = ", ".join(f'"r"(f[4 * s + {i}])' for i in range(4)) if a_registers else '"l"(da[s] + move)'
     return f"""
     extern __shared__ __align__(1024) u8 smem[];
     extern "C" __global__ void k(const u32* image, int words, u32* d, const u32* fragments, const u64* da, const u64* db, int steps, int keep) {{
-      u32 t = threadIdx.x, r[{count}];
+      u32 t = threadIdx.x, r[{count}]; const u64 move = (shared(smem) - {BASE}) >> 4;
       for (int i = t; i < words; i += 128) ((u32*)smem)[i] = image[i];
       for (int i = 0; i < {count}; ++i) r[i] = d[t * {count} + i];
       const u32* f = fragments + t * 4 * steps; (void)f; (void)da;
@@ -40,7 +41,7 @@ def kernel(n: int, types: str, *, a_registers: bool = False, trans: tuple[int, i
       for (int s = 0; s < steps; ++s) {{
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
         asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{b + 1}, 0;\\nwgmma.mma_async.sync.aligned.m64n{n}k{depth}.{types} {{{regs}}}, {a}, %{b}, p{tail}; }}"
-          : {outputs} : {inputs}, "l"(db[s]), "r"(keep | s));
+          : {outputs} : {inputs}, "l"(db[s] + move), "r"(keep | s));
         asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");
       }}
       for (int i = 0; i < {count}; ++i) d[t * {count} + i] = r[i];
@@ -104,9 +105,6 @@ def multiply(
     words = np.concatenate([image, np.zeros(-len(image) % 4, np.uint8)]).view(np.uint32)
     run(source, words, len(words), d.view(np.uint32).reshape(-1), fragments, np.array(da or [0], np.uint64),
         np.array(db, np.uint64), len(db), keep, block=128, shared=len(words) * 4)  # fmt: skip
-
-
-BASE = 1024  # where dynamic shared memory begins in the emulator
 
 
 def operands(seed: int, n: int, depth: int, dtype: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
