@@ -51,14 +51,7 @@ def _report_bytes(machine: Machine, waiting: dict[str, Waiting]) -> bool:
     for wait in waiting.values():
         barrier = wait.barrier
         if isinstance(barrier, MBarrier) and barrier.phase.arrivals >= barrier.count:
-            loaded, expected = barrier.loaded.get(barrier.done, 0), barrier.expected.get(barrier.done, 0)
-            machine.fault(
-                Code.PIPELINE_BYTES,
-                barrier.phase.sites[-1],
-                got=f"{loaded} bytes",
-                wanted=f"{expected}",
-                ring=barrier.name.ring,
-            )
+            machine.bytes_fault(barrier.phase.sites[-1], barrier, barrier.done)
             found = True
     return found
 

@@ -104,10 +104,23 @@ class Machine:
         if not barrier.complete:
             return
         generation = barrier.done
+        if barrier.loaded.get(generation, 0) > barrier.expected.get(generation, 0):
+            self.bytes_fault(barrier.phase.sites[-1], barrier, generation)
+            raise StopRun
         for site in barrier.finish():
             self.fault(Code.PIPELINE_LAPPED, site, barrier=str(barrier.name), generation=generation - 1)
 
     # ---- faults ----
+
+    def bytes_fault(self, site: Site, barrier: MBarrier, generation: int) -> None:
+        """Report that other bytes come than a full barrier expects."""
+        self.fault(
+            Code.PIPELINE_BYTES,
+            site,
+            got=f"{barrier.loaded.get(generation, 0)} bytes",
+            wanted=str(barrier.expected.get(generation, 0)),
+            ring=barrier.name.ring,
+        )
 
     def fault(
         self, code: Code, site: Site, *, notes: tuple[Note, ...] = (), got: str = "", wanted: str = "", **fields: object

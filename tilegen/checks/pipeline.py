@@ -31,12 +31,12 @@ class Trace:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def run(plan: ir.Plan, symbols: Mapping[str, int], ctas: Iterable[int]) -> Trace:
+def run(plan: ir.Plan, symbols: Mapping[str, int], ctas: Iterable[int], regions: Regions | None = None) -> Trace:
     """Run these CTAs of a verified plan. `symbols`: every size and integer scalar, and sm_count.
 
-    Raises KeyError for a symbol that is missing.
+    `regions`: the plan's, where many runs share it. Raises KeyError for a symbol that is missing.
     """
-    regions = Regions(plan)
+    regions = regions or Regions(plan)
     count = evaluate(plan.grid, symbols)
     events: list[Event] = []
     diagnostics: dict[Diagnostic, None] = {}

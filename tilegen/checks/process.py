@@ -191,13 +191,9 @@ class Process:
 
     def _load(self, load: ir.TmaLoad, site: Site) -> None:
         barrier, generation = self._barrier(load.slot, "full", site)
-        loaded = barrier.loaded.get(generation, 0) + load.bytes
-        barrier.loaded[generation] = loaded
-        expected = barrier.expected.get(generation, 0)
-        if loaded > expected:
-            self.machine.fault(
-                Code.PIPELINE_BYTES, site, got=f"{loaded} bytes", wanted=f"{expected}", ring=load.slot.ring
-            )
+        barrier.loaded[generation] = barrier.loaded.get(generation, 0) + load.bytes
+        if barrier.done > generation:
+            self.machine.bytes_fault(site, barrier, generation)
             raise StopRun
         pieces, content = self._slot(load, load.slot)
         # over when the barrier's phase ends, and known to those who wait for that
