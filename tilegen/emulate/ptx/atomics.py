@@ -9,7 +9,7 @@ import numpy as np
 
 from tilegen.emulate.ptx.addressing import address_reader
 from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
-from tilegen.emulate.ptx.half import _arithmetic, _extremum_bits, on_halves
+from tilegen.emulate.ptx.half import arithmetic_bits, extremum_bits, on_halves
 from tilegen.emulate.ptx.loadstore import access_modifiers, active_addresses, space_of
 from tilegen.emulate.ptx.module import Instruction, Operand, Sink, Vector
 from tilegen.emulate.ptx.types import TYPES, Array, PtxType
@@ -26,9 +26,9 @@ def combine_function(name: str, t: PtxType) -> Combine | None:
     kind = t.name.removesuffix("x2")
     if kind in ("f16", "bf16"):
         if name == "add":
-            return on_halves(_arithmetic("add", kind, False, False, False))
+            return on_halves(arithmetic_bits("add", kind, False, False, False))
         if name in ("min", "max"):
-            return on_halves(_extremum_bits(name == "max", False, False, False, kind))
+            return on_halves(extremum_bits(name == "max", False, False, False, kind))
         return None
     if name in _BITWISE:
         return _BITWISE[name]

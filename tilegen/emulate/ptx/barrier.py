@@ -29,6 +29,10 @@ class Named:
     all_true: bool = True
 
 
+#: What a thread adds when it comes, and what it gets when the barrier completes.
+Reduction = tuple[Callable[[Unit, Group, Named], None], Callable[[Unit, int, Named], None]]
+
+
 class NamedBarriers:
     """The sixteen barriers of a CTA, and its cluster barrier."""
 
@@ -147,7 +151,7 @@ def _uniform(row: Array, unit: Unit, group: Group, what: str) -> int:
 
 
 def _barrier(
-    ins: Instruction, number: Operand, count: Operand, wait: bool, reduce: Callable[..., object] | None
+    ins: Instruction, number: Operand, count: Operand, wait: bool, reduce: Callable[[Machine], Reduction] | None
 ) -> Decoded:
     def bind(machine: Machine) -> Control:
         numbers, counts = machine.src(number, TYPES["u32"]), machine.src(count, TYPES["u32"])
@@ -170,8 +174,8 @@ def _barrier(
             wanted = _uniform(counts, unit, group, "the thread count of a barrier")
             barrier = barriers.arrive(at, wanted, unit.lanes(group.bits).warps)
             if deliver is not None:
-                deliver[0](unit, group, barrier)  # type: ignore[index]
-                barriers.on_release(at, unit, group.bits, deliver[1])  # type: ignore[index]
+                deliver[0](unit, group, barrier)
+                barriers.on_release(at, unit, group.bits, deliver[1])
             if not wait:
                 unit.advance(group)
                 barriers.check(at)
@@ -190,7 +194,7 @@ def _reduce(ins: Instruction, operation: str) -> Decoded:
     count = rest[0] if len(rest) == 2 else Immediate(0)
     predicate = rest[-1]
 
-    def reduce(machine: Machine) -> tuple[Callable[..., None], Callable[..., None]]:
+    def reduce(machine: Machine) -> Reduction:
         p, negated = machine.predicate(predicate)
         d = machine.dst(result, TYPES["u32"] if operation == "popc" else TYPES["pred"])
 

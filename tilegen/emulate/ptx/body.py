@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilegen.emulate.ptx.cfg import leaders_of, schedule_order
+from tilegen.emulate.ptx.cursor import Cursor
+from tilegen.emulate.ptx.declarations import variables
 from tilegen.emulate.ptx.decode import Decoded, decode
 from tilegen.emulate.ptx.faults import syntax_error
 from tilegen.emulate.ptx.literals import number
@@ -28,9 +28,6 @@ from tilegen.emulate.ptx.module import (
 from tilegen.emulate.ptx.scope import RegisterCount, Scope
 from tilegen.emulate.ptx.specials import is_special
 from tilegen.syntax.span import Span
-
-if TYPE_CHECKING:
-    from tilegen.emulate.ptx.parser import Cursor
 
 _BRANCHES = {"bra", "brx", "call"}
 
@@ -133,8 +130,6 @@ class Body:
             self.scope.labels[name] = len(self.raw)
 
     def _directive(self) -> None:
-        from tilegen.emulate.ptx.parser import variables
-
         c = self.c
         word = c.next.text
         if word == ".reg":

@@ -150,7 +150,8 @@ def call(ins: Instruction) -> Decoded:
     operands: list[Operand] = list(ins.operands)
     results: tuple[Operand, ...] = ()
     if isinstance(operands[0], Vector):
-        results = operands.pop(0).items  # type: ignore[union-attr]
+        results = operands[0].items
+        del operands[0]
     callee = operands.pop(0)
     arguments = operands[0].items if operands and isinstance(operands[0], Vector) else ()
     if not isinstance(callee, Label):

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction, put
-from tilegen.emulate.ptx.half import as_float, flush_half, half_bits
+from tilegen.emulate.ptx.half import as_float, half_bits
 from tilegen.emulate.ptx.module import Instruction, Operand, Register
 from tilegen.emulate.ptx.rounding import (
     BF16,
@@ -347,6 +347,3 @@ def is_in_space(ins: Instruction) -> Decoded:
         return lambda s, m: put(d, s, m, a[s] >> np.uint64(56) == wanted)
 
     return Decoded(bind)
-
-
-__all__ = ["flush_half", "to_integral", "widened"]

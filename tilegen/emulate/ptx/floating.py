@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilegen.emulate.ptx.approximate import approximation
 from tilegen.emulate.ptx.decode import Decoded, Modifiers, instruction, map1, map2, map3, simple
 from tilegen.emulate.ptx.exact64 import exact_map
+from tilegen.emulate.ptx.extremum import extremum
 from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.rounding import (
     F32,
@@ -20,7 +22,7 @@ from tilegen.emulate.ptx.rounding import (
     two_product,
     two_sum,
 )
-from tilegen.emulate.ptx.types import Array, PtxType
+from tilegen.emulate.ptx.types import Array
 
 _MODES = ("rn", "rz", "rm", "rp")
 Function = Callable[..., Array]
@@ -151,32 +153,9 @@ def _extremum(ins: Instruction, mods: Modifiers) -> Decoded:
     return simple(t, ins, lambda d, a, b: map2(f, d, a, b))
 
 
-def extremum(largest: bool, nan: bool, xorsign: bool, t: PtxType) -> Function:
-    """min or max: a NaN loses (or wins, with `nan`), -0 is less than +0; `xorsign` compares magnitudes."""
-    pick: Function = (np.maximum if nan else np.fmax) if largest else (np.minimum if nan else np.fmin)
-
-    def compute(a: Array, b: Array) -> Array:
-        sign = np.signbit(a) != np.signbit(b) if xorsign else None
-        if xorsign:
-            a, b = np.abs(a), np.abs(b)
-        value = pick(a, b)
-        zero = value == 0
-        if np.count_nonzero(zero):
-            minus = (np.signbit(a) & np.signbit(b)) if largest else (np.signbit(a) | np.signbit(b))
-            both = zero & (a == 0) & (b == 0)
-            value = np.where(both, np.where(minus, a.dtype.type(-0.0), a.dtype.type(0)), value)
-        if sign is not None:
-            value = np.where(np.isnan(value), value, np.copysign(value, np.where(sign, -1.0, 1.0).astype(value.dtype)))
-        return canonical32(value) if t.bits == 32 else value
-
-    return compute
-
-
 @instruction("sqrt", "rcp")
 def unary(ins: Instruction) -> Decoded:
     """sqrt, rcp: exactly rounded in a mode, or .approx (see approximate.py for what that means)."""
-    from tilegen.emulate.ptx.approximate import approximation
-
     mods = Modifiers(ins)
     approx = mods.flag("approx")
     mode = "rn" if approx else mods.need(*_MODES)

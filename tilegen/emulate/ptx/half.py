@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tilegen.emulate.ptx.decode import Decoded, Modifiers, map1, map2, map3, simple
+from tilegen.emulate.ptx.extremum import extremum
 from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.rounding import BF16, f16_bits, round_to, saturate, to_odd, two_sum
-from tilegen.emulate.ptx.types import Array
+from tilegen.emulate.ptx.types import TYPES, Array
 
 _TINY16 = np.float32(2.0**-14)
 
@@ -64,11 +65,11 @@ def decode(ins: Instruction) -> Decoded:
         return simple(t, ins, lambda d, a: map1(on_halves(change), d, a))
     if name in ("min", "max"):
         mods.operands(3)
-        g = _extremum_bits(name == "max", nan, xorsign, ftz, kind)
+        g = extremum_bits(name == "max", nan, xorsign, ftz, kind)
         return simple(t, ins, lambda d, a, b: map2(on_halves(g), d, a, b))
     if name in ("div", "mad"):
         mods.unknown("16-bit types have no such instruction")
-    f = on_halves(_arithmetic(name, kind, ftz, sat, relu))
+    f = on_halves(arithmetic_bits(name, kind, ftz, sat, relu))
     if name == "fma":
         mods.operands(4)
         return simple(t, ins, lambda d, a, b, c: map3(f, d, a, b, c))
@@ -76,7 +77,9 @@ def decode(ins: Instruction) -> Decoded:
     return simple(t, ins, lambda d, a, b: map2(f, d, a, b))
 
 
-def _arithmetic(name: str, kind: str, ftz: bool, sat: bool, relu: bool) -> Callable[..., Array]:
+def arithmetic_bits(name: str, kind: str, ftz: bool, sat: bool, relu: bool) -> Callable[..., Array]:
+    """add, sub, mul or fma as a function on uint16 patterns of `kind`."""
+
     def compute(*patterns: Array) -> Array:
         x = [as_float(p, kind).astype(np.float64) for p in patterns]
         if ftz:
@@ -111,10 +114,8 @@ def _sign_bits(name: str, ftz: bool, kind: str) -> Callable[[Array], Array]:
     return compute
 
 
-def _extremum_bits(largest: bool, nan: bool, xorsign: bool, ftz: bool, kind: str) -> Callable[[Array, Array], Array]:
-    from tilegen.emulate.ptx.floating import extremum
-    from tilegen.emulate.ptx.types import TYPES
-
+def extremum_bits(largest: bool, nan: bool, xorsign: bool, ftz: bool, kind: str) -> Callable[[Array, Array], Array]:
+    """min or max as a function on uint16 patterns of `kind`."""
     pick = extremum(largest, nan, xorsign, TYPES["f32"])
 
     def compute(a: Array, b: Array) -> Array:

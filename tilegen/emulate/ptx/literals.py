@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilegen.emulate.ptx.cursor import Cursor
 from tilegen.emulate.ptx.faults import syntax_error
 from tilegen.emulate.ptx.module import Immediate, Place
-
-if TYPE_CHECKING:
-    from tilegen.emulate.ptx.parser import Cursor
 
 
 def number(c: Cursor) -> Immediate:

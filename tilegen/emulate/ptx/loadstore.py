@@ -9,7 +9,7 @@ import numpy as np
 
 from tilegen.emulate.ptx.addressing import address_reader
 from tilegen.emulate.ptx.convert import widened
-from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction, put
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
 from tilegen.emulate.ptx.module import Address, Instruction, Operand, Sink, Symbol, Vector
 from tilegen.emulate.ptx.types import TYPES, Array, PtxType
 
@@ -141,6 +141,3 @@ def store(ins: Instruction) -> Decoded:
 def stack(ins: Instruction) -> Decoded:
     """Dynamic stack memory."""
     Modifiers(ins).unknown("dynamic stack memory is not supported")
-
-
-__all__ = ["put"]

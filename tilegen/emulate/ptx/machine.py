@@ -182,7 +182,6 @@ class Machine:
         self.predicates.fill(False)
         self.shared.fill(0xFF)
         self.local.fill(0xFF)
-        self.spaces.reset()
         for axis, value in zip("xyz", index, strict=True):
             self.specials[f"%ctaid.{axis}"].fill(value)
             self.specials[f"%clusterid.{axis}"].fill(value)

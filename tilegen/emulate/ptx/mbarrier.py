@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -141,7 +142,9 @@ def mbarrier(ins: Instruction) -> Decoded:
     return _wait(ins, parity, blocking=action == "try_wait")
 
 
-def _on_address(ins: Instruction, address: int, value: int | None, act: object) -> Decoded:
+def _on_address(
+    ins: Instruction, address: int, value: int | None, act: Callable[[Mbarriers, int, int], None]
+) -> Decoded:
     def bind(machine: Machine) -> Step:
         where = shared_address(machine, ins.operands[address])
         n = machine.src(ins.operands[value] if value is not None else Immediate(0), TYPES["s32"])
@@ -149,7 +152,7 @@ def _on_address(ins: Instruction, address: int, value: int | None, act: object) 
         def step(s: slice, m: Mask) -> None:
             addresses, counts = where(s), n[s]
             for i in range(len(addresses)) if m is None else np.nonzero(m)[0]:
-                act(machine.cta.mbarriers, int(addresses[i]), int(counts[i]))  # type: ignore[operator]
+                act(machine.cta.mbarriers, int(addresses[i]), int(counts[i]))
 
         return step
 

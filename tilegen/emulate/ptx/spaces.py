@@ -32,9 +32,6 @@ class Spaces:
         self.shared_end = machine.shared_end
         self.shared_base = machine.shared_base
 
-    def reset(self) -> None:
-        """A new CTA starts (arrays stay, contents change)."""
-
     def view(self, space: str, width: int) -> Array:
         """All of a space that is no global memory, flat, as unsigned integers of `width` bytes."""
         found = self._views.get((space, width))
