@@ -17,8 +17,6 @@ from tilegen.runtime.emulated import emulated
 from tilegen.targets.hopper.emit import emit
 from tilegen.targets.hopper.nvrtc import compile_cuda
 
-SMS = 2  # so that a persistent CTA has several work items
-
 
 @cache
 def module(plan: Plan) -> Module:
@@ -42,7 +40,7 @@ def run(
 
     emulated(
         module(plan), plan.name, plan, views,
-        lambda moved, encode: bind(plan, moved, known, dict(scalars or {}), SMS, encode, {}),
+        lambda moved, device: bind(plan, moved, known, dict(scalars or {}), device, {}),
     )  # fmt: skip
     return outputs
 

@@ -27,7 +27,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.uniform import Int, Sym
 from tilegen.runtime.arrays import ArrayView, describe
-from tilegen.runtime.binding import Binding, bind, output_shapes, resolve, tensor_map
+from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve, tensor_map
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 SPANS = {name: at(5) for name in "ABCQKVO"}
@@ -43,7 +43,7 @@ def view(*shape: int, dtype: DType = DType.BF16, strides: tuple[int, ...] | None
 
 def bound(plan: Plan, scalars: dict[str, Any] | None = None, sm_count: int = 132, **views: ArrayView) -> Binding:
     sizes = resolve(plan, views, {}, SPANS)
-    return bind(plan, views, sizes, scalars or {}, sm_count, TensorMap.to_bits, SPANS)
+    return bind(plan, views, sizes, scalars or {}, Device(sm_count, TensorMap.to_bits, lambda table: (0, table)), SPANS)
 
 
 def faults(plan: Plan, scalars: dict[str, Any] | None = None, **views: ArrayView) -> tuple[Diagnostic, ...]:

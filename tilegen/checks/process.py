@@ -83,7 +83,8 @@ class Process:
                         yield from self._body(inner, here)
                 case ir.Work(name, total, mode, inner):
                     last = evaluate(total, values)
-                    step = self.ctas if mode == "static" else max(last, 1)
+                    # a table can pair any two items; this round-robin is one of its deals
+                    step = max(last, 1) if mode == "single" else self.ctas
                     for item in range(self.machine.cta, last, step):
                         values[name] = item
                         yield from self._body(inner, here)

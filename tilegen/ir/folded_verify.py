@@ -81,6 +81,8 @@ def _check_fold(op: Product | Reduce | Exponent, known: dict[str, FoldedOp]) -> 
 def _weight(op: FoldedOp, known: dict[str, FoldedOp]) -> Weight | None:
     if isinstance(op, Weight):
         return op
+    if isinstance(op, Guarded):
+        return _weight(known[op.source], known)
     if isinstance(op, Elementwise) and isinstance(op.value, Cast) and isinstance(op.value.value, Read):
         inner = known.get(op.value.value.name)
         return inner if isinstance(inner, Weight) else None

@@ -64,7 +64,12 @@ class StrideParam:
     dim: int
 
 
-Param: TypeAlias = "MapParam | SizeParam | ScalarParam | PointerParam | StrideParam"
+@dataclass(frozen=True)
+class TableParam:
+    """Pointer to the table that deals out the work items (see ItemTable), int32."""
+
+
+Param: TypeAlias = "MapParam | SizeParam | ScalarParam | PointerParam | StrideParam | TableParam"
 
 
 @dataclass(frozen=True)
@@ -268,7 +273,8 @@ class LetFloat:
 
 @dataclass(frozen=True)
 class Work:
-    """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA."""
+    """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA;
+    table: the items that the table lists for the CTA."""
 
     index: str
     total: Uniform
@@ -701,6 +707,20 @@ class RolePlan:
 
 
 @dataclass(frozen=True)
+class ItemTable:
+    """How the host deals out work items: in order, each to the CTA that is free first by these costs.
+
+    The table is int32[rounds, CTAs]; column c lists the items of CTA c, then `total` to the end, at least once.
+    cost of an item: `cost` with its number bound to `item` and then `lets`; numbers of any one unit.
+    """
+
+    item: str
+    total: Uniform
+    lets: tuple[Let, ...]
+    cost: Uniform
+
+
+@dataclass(frozen=True)
 class TensorShape:
     """What a kernel parameter's tensor looks like: extents as polynomials' uniform expressions, outermost first."""
 
@@ -731,6 +751,7 @@ class Plan:
     shared_bytes: int
     registers_at_entry: int
     grid: Uniform
+    table: ItemTable | None = None
     notes: tuple[str, ...] = field(default=())
 
     def descriptor(self, name: str) -> Descriptor:

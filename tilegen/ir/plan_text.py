@@ -84,6 +84,8 @@ def _param(param: ir.Param) -> str:
             return f"pointer {tensor}"
         case ir.StrideParam(tensor, dim):
             return f"stride {tensor}[{dim}]: i64"
+        case ir.TableParam():
+            return "table of work items"
 
 
 def _tensor(tensor: ir.TensorShape) -> Line:

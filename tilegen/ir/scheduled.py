@@ -126,7 +126,7 @@ class Workers:
 class WorkOrder:
     """Order of work items. axes: innermost first; descending: walked from the far end.
 
-    persistent: None or "static". group: (axis, bytes or None, count or None): items of the axis kept together.
+    persistent: None, "static" (items dealt out round-robin) or "table" (by cost, ahead of the launch). group: (axis, bytes or None, count or None): items of the axis kept together.
     """
 
     axes: tuple[str, ...]

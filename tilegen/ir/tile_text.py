@@ -6,6 +6,7 @@ What is printed can be read again and gives the same program, places aside.
 from __future__ import annotations
 
 import math
+import re
 
 from tilegen.ir import schedule as sched
 from tilegen.ir.dtypes import DType
@@ -103,6 +104,9 @@ def _split(program: TileProgram, name: str) -> str:
 
 def _clause(clause: Clause) -> str:
     groups = [" and ".join(_conjunct(c, len(group) > 1) for c in group) for group in clause.alternatives]
+    written = set(re.findall(r"\w+", " ".join(groups)))
+    # an axis that cancelled out still says where the clause counts
+    groups[0] += "".join(f" and 0 * {axis} >= 0" for axis in clause.axes if axis not in written)
     guard = clause.guard
     condition = f" if {guard.left} {guard.op} {guard.right}" if guard else ""
     return f"domain {', '.join(clause.axes)}: {' or '.join(groups)}{condition}"

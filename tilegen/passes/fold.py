@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Output, Product, Reduce, Rescale, Weight
+from tilegen.ir.reach import AxisTree
 from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Position, Read, TileProgram
 from tilegen.passes.expressions import (
     LN2,
@@ -26,6 +27,7 @@ from tilegen.passes.expressions import (
     number,
     positive,
     product,
+    reads,
     rebuild,
     simplify,
 )
@@ -192,7 +194,7 @@ class _Folder:
         if not bound:
             fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
         exponent = self.exponent_of(bound, over)
-        if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound):
+        if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound) and self.is_outer(*bound):
             total: Expr = self.matrix_product(bound[0], bound[1], over, exponent, statement, span)
         else:
             source = self.value(product(bound, span), f"{statement}_terms", statement)
@@ -207,15 +209,26 @@ class _Folder:
 
     def exponent_of(self, factors: list[Expr], over: tuple[str, ...]) -> str | None:
         """The exponent that a fold is held relative to: its body is linear in one weight over the same axes."""
-        for f in factors:
-            inner = f.value if isinstance(f, Cast) else f
-            op = self.op(inner.name) if isinstance(inner, Read) else None
+        weights = [w for f in factors for w in self.weights(f)]
+        if len(weights) != 1:
+            return None
+        (weight,) = weights
+        plain = [f.value if isinstance(f, Cast) else f for f in factors]
+        exponent = self.op(weight.exponent)
+        assert isinstance(exponent, Exponent)
+        linear = any(isinstance(f, Read) and f.name == weight.name for f in plain)
+        return weight.exponent if linear and exponent.over == over else None
+
+    def weights(self, expr: Expr) -> list[Weight]:
+        """Weights that an expression reads, also through other values."""
+        found: list[Weight] = []
+        for r in reads(expr):
+            op = self.op(r.name)
             if isinstance(op, Weight):
-                exponent = self.op(op.exponent)
-                assert isinstance(exponent, Exponent)
-                if exponent.over == over:
-                    return op.exponent
-        return None
+                found.append(op)
+            elif isinstance(op, Elementwise):
+                found += self.weights(op.value)
+        return found
 
     def is_tile_factor(self, expr: Expr, over: tuple[str, ...]) -> bool:
         """A factor of a tensor-core product: 16-bit by what is written, varying along every reduced axis."""
@@ -224,6 +237,12 @@ class _Folder:
         return isinstance(expr, Cast) or (
             isinstance(expr, Read) and any(m.name == expr.name for m in self.program.moves)
         )
+
+    def is_outer(self, a: Expr, b: Expr) -> bool:
+        """Whether each factor has an axis that the other lacks (x * x is no product)."""
+        tree = AxisTree(self.program.axes)
+        left, right = ({atom for axis in self.axes(f) for atom in tree.atoms(axis)} for f in (a, b))
+        return bool(left - right and right - left)
 
     def matrix_product(
         self, a: Expr, b: Expr, over: tuple[str, ...], exponent: str | None, statement: str, span: Span

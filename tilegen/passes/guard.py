@@ -1,7 +1,7 @@
 """Make every fold read its identity outside the domain: a select in front of it, never arithmetic.
 
-Products need none: their dead points are zero on both sides, by zero fill of a tile and by a weight of zero.
-A fold of a weight needs none either, since the weight of a guarded source is zero there.
+The dead points of a product are zero on both sides: a tile's by zero fill, a weight's since it is zero there, and
+any other computed factor's by a select. A fold of a weight needs none either, since the weight of a guarded source is zero there.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.folded import Exponent, FoldedOp, FoldedProgram, Guarded, Product, Reduce, Weight
-from tilegen.ir.tile import Clause, TileProgram
+from tilegen.ir.dtypes import DType
+from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Guarded, Product, Reduce, Weight
+from tilegen.ir.tile import Cast, Clause, Read, TileProgram
+from tilegen.passes.expressions import identity_index
 
 _IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
@@ -26,43 +28,93 @@ def clauses_of(program: TileProgram, axes: tuple[str, ...], over: tuple[str, ...
 
 def guard(program: FoldedProgram) -> FoldedProgram:
     """`program` with a Guarded value in front of each fold whose domain can leave out points of its tile."""
-    tile = program.tile
-    guarded: dict[tuple[str, float], str] = {}
-    out: list[FoldedOp] = []
-    by_name = {op.name: op for op in program.ops}
+    return _Guard(program).run()
 
-    def through(op: Exponent | Reduce | Weight, identity: float, over: tuple[str, ...]) -> str:
-        source = by_name[op.source]
-        clauses = clauses_of(tile, source.axes, over)
-        whole = all(tile.axis(a).extent.constant is not None for a in over)
-        if whole and not clauses:
-            return op.source
-        known = (op.source, identity)
-        if known not in guarded:
-            name = f"{op.source}_live" if identity == float("-inf") else f"{op.source}_live{len(guarded)}"
-            out.append(Guarded(name, op.source, identity, over, source.axes, clauses, op.span, op.statement))
-            guarded[known] = name
-        return guarded[known]
 
-    for op in program.ops:
+class _Guard:
+    def __init__(self, program: FoldedProgram) -> None:
+        self.program = program
+        self.tile = program.tile
+        self.done: dict[tuple[str, float, tuple[str, ...]], str] = {}
+        self.out: list[FoldedOp] = []
+        self.names = {op.name for op in program.ops} | {m.name for m in program.tile.moves}
+
+    def run(self) -> FoldedProgram:
+        for op in self.program.ops:
+            self.out.append(self.guarded(op))
+        return FoldedProgram(self.tile, tuple(self.out))
+
+    def guarded(self, op: FoldedOp) -> FoldedOp:
+        """The operation, reading guarded values."""
         if isinstance(op, Exponent):
-            out.append(replace(op, source=through(op, float("-inf"), op.over)))
-        elif isinstance(op, Weight):
-            exponent = by_name[op.exponent]
-            assert isinstance(exponent, Exponent)
-            out.append(replace(op, source=through(op, float("-inf"), exponent.over)))
-        elif isinstance(op, Reduce) and not isinstance(by_name[op.source], Weight):
-            out.append(replace(op, source=through(op, _IDENTITY[op.kind], op.over)))
-        else:
-            if isinstance(op, Product):
-                _check_product(op, tile)
-            out.append(op)
-    return FoldedProgram(tile, tuple(out))
+            return replace(op, source=self.through(op.source, float("-inf"), op.over, op))
+        if isinstance(op, Weight):
+            return replace(op, source=self.through(op.source, float("-inf"), self.over_of(op), op))
+        if isinstance(op, Reduce) and not self.zero_outside(op.source, op.over):
+            return replace(op, source=self.through(op.source, _IDENTITY[op.kind], op.over, op))
+        if isinstance(op, Elementwise) and isinstance(op.value, Cast):
+            return self.factor(op, op.value)
+        if isinstance(op, Product):
+            self.check_product(op)
+        return op
 
+    def cut(self, over: tuple[str, ...], axes: tuple[str, ...]) -> bool:
+        """Whether a tile along `over` can hold points outside the domain of `axes`."""
+        run_time = any(self.tile.axis(a).extent.constant is None for a in over)
+        return run_time or bool(clauses_of(self.tile, axes, over))
 
-def _check_product(op: Product, tile: TileProgram) -> None:
-    """A product whose contracted points are cut by a clause needs a factor that is zero there: a weight."""
-    cutting = clauses_of(tile, op.axes + op.over, op.over)
-    tiles = {m.name for m in tile.moves}
-    if cutting and op.a in tiles and op.b in tiles:
-        fail(Code.DOMAIN_CUTS_PRODUCT, cutting[0].span, product=op.statement)
+    def zero_outside(self, name: str, over: tuple[str, ...]) -> bool:
+        """Whether a value is a weight that is zero outside the domain of `over`."""
+        op = self.program.op(name)
+        return isinstance(op, Weight) and set(over) <= set(self.over_of(op))
+
+    def over_of(self, weight: Weight) -> tuple[str, ...]:
+        exponent = self.program.op(weight.exponent)
+        assert isinstance(exponent, Exponent)
+        return exponent.over
+
+    def through(self, name: str, identity: float, over: tuple[str, ...], op: FoldedOp) -> str:
+        """The name of a value that is `identity` outside the domain of `over`, for `op` to read."""
+        source = next(o for o in (*self.out, *self.program.ops) if o.name == name)
+        if not self.cut(over, source.axes):
+            return name
+        clauses = clauses_of(self.tile, source.axes, over)
+        known = (name, identity, over)
+        if known not in self.done:
+            self.done[known] = self.fresh(f"{name}_live")
+            self.out.append(
+                Guarded(self.done[known], name, identity, over, source.axes, clauses, op.span, op.statement)
+            )
+        return self.done[known]
+
+    def fresh(self, wanted: str) -> str:
+        name, n = wanted, 2
+        while name in self.names:
+            name, n = f"{wanted}{n}", n + 1
+        self.names.add(name)
+        return name
+
+    # ---- products ----
+
+    def factor(self, op: Elementwise, cast: Cast) -> Elementwise:
+        """A computed factor of a product, zero where the contracted points are dead. A weight is so already."""
+        products = [o for o in self.program.ops if isinstance(o, Product) and op.name in (o.a, o.b)]
+        over = tuple(dict.fromkeys(a for o in products for a in o.over))
+        inner = cast.value.name if isinstance(cast.value, Read) and self.program.has(cast.value.name) else None
+        if not self.cut(over, op.axes) or (inner is not None and self.zero_outside(inner, over)):
+            return op
+        if inner is None:
+            inner = self.fresh(f"{op.name}_terms")
+            self.out.append(Elementwise(inner, cast.value, op.axes, DType.F32, op.span, op.statement))
+        live = self.through(inner, 0.0, over, op)
+        read = Read(live, identity_index(op.axes, op.span), DType.F32, op.span)
+        return replace(op, value=replace(cast, value=read))
+
+    def check_product(self, op: Product) -> None:
+        """A clause that cuts contracted points has to be one that a computed factor is guarded by."""
+        tiles = {m.name for m in self.tile.moves}
+        computed = [self.program.op(f).axes for f in (op.a, op.b) if f not in tiles]
+        covered = {c for axes in computed for c in clauses_of(self.tile, axes, op.over)}
+        for clause in clauses_of(self.tile, op.axes + op.over, op.over):
+            if clause not in covered:
+                fail(Code.DOMAIN_CUTS_PRODUCT, clause.span, product=op.statement)

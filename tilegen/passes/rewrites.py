@@ -14,6 +14,7 @@ from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
+from tilegen.passes.order import check_order
 from tilegen.passes.schedule import REGISTERS
 from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
@@ -50,6 +51,7 @@ def apply_directives(program: Scheduled, given: tuple[directives.Directive, ...]
         ):
             name = d.name if isinstance(d, directives.Option) else _SPELLING[type(d)]
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=name, target=program.target)
+    check_order(program)
     return program
 
 
@@ -99,9 +101,18 @@ def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
 def stages(program: Scheduled, d: directives.Stages) -> Scheduled:
     if d.depth < 1:
         fail(Code.STAGE_COUNT, d.span, tile=d.tile, got=str(d.depth), wanted="1 or more")
-    return replace(
-        program, tiles=tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
-    )
+    tiles = tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
+    program = replace(program, tiles=tiles)
+    if d.depth > 1:
+        return program
+    # with a single slot no product can stay in flight while the next iteration waits for its tile
+    readers = {o.name for o in program.program.ops if isinstance(o, Product) and d.tile in (o.a, o.b)}
+
+    def change(stream: Stream) -> Stream:
+        body = (replace(i, wait="now") if isinstance(i, Batch) and _names(i) & readers else i for i in stream.body)
+        return replace(stream, body=tuple(body))
+
+    return _map_streams(program, change)
 
 
 # ---- order in the loop body ------------------------------------------------------------------------
@@ -134,6 +145,8 @@ def late(program: Scheduled, d: directives.Late) -> Scheduled:
     body, so it moves to the front."""
     if d.distance not in (0, 1):
         fail(Code.DISTANCE_TOO_FAR, d.span, name=d.name, got=str(d.distance), wanted="0 or 1")
+    if d.distance == 0:
+        return program
     ops = set(_products(program, d.name, d.span))
 
     def change(stream: Stream) -> Stream:
@@ -141,7 +154,7 @@ def late(program: Scheduled, d: directives.Late) -> Scheduled:
         if not moved:
             return stream
         rest = [i for i in stream.body if not _names(i) & ops]
-        moved = [replace(i, wait="now") if isinstance(i, Batch) else i for i in moved]
+        moved = [replace(i, wait="now", span=d.span) if isinstance(i, Batch) else i for i in moved]
         return replace(stream, body=(*moved, *rest))
 
     return _map_streams(program, change)
@@ -151,6 +164,8 @@ def ahead(program: Scheduled, d: directives.Ahead) -> Scheduled:
     """Every other operation of the body is late: the same as a distance for each of them."""
     if d.distance not in (0, 1):
         fail(Code.DISTANCE_TOO_FAR, d.span, name=d.name, got=str(d.distance), wanted="0 or 1")
+    if d.distance == 0:
+        return program
     ops = set(_products(program, d.name, d.span))
 
     def change(stream: Stream) -> Stream:
@@ -240,7 +255,7 @@ def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
 
 
 def persistent(program: Scheduled, d: directives.Persistent) -> Scheduled:
-    if d.mode != "static":
+    if d.mode not in ("static", "table"):
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"persistent {d.mode}", target=program.target)
     return replace(program, order=replace(program.order, persistent=d.mode))
 

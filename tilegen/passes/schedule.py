@@ -16,6 +16,7 @@ from tilegen.ir.folded import (
     Exponent,
     FoldedOp,
     FoldedProgram,
+    Guarded,
     Output,
     Product,
     Reduce,
@@ -36,7 +37,6 @@ from tilegen.ir.scheduled import (
     Workers,
     WorkOrder,
 )
-from tilegen.ir.tile import Cast, Read
 from tilegen.passes.expressions import reads
 from tilegen.passes.roles import default_roles
 
@@ -48,7 +48,14 @@ DEFAULT_COLUMNS = 128
 
 def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]) -> Scheduled:
     """`program` with default decisions; `overrides` are roles that the schedule states. Raises TilegenError."""
-    roles = tuple(overrides.get(r.axis, r) for r in default_roles(program))
+    default = default_roles(program)
+    for stated in overrides.values():
+        if not any(r.axis == stated.axis for r in default):
+            fail(Code.BLOCK_OF_PART, stated.span, axis=stated.axis)
+        folds = [o for o in program.ops if stated.role == "grid" and stated.axis in getattr(o, "over", ())]
+        if folds:
+            fail(Code.GRID_FOLDED, stated.span, axis=stated.axis, name=folds[0].statement)
+    roles = tuple(overrides.get(r.axis, r) for r in default)
     streams = [r for r in roles if r.role == "stream"]
     if len(streams) > 1:
         names = ", ".join(r.axis for r in streams)
@@ -156,15 +163,15 @@ def _in_loop(op: FoldedOp, stream: str | None) -> bool:
     return stream is not None and (stream in op.axes or _folds(op, stream) or isinstance(op, Rescale))
 
 
-def _running_only(op: FoldedOp, program: FoldedProgram) -> bool:
-    """A cast of a weight that only folds held relative to its exponent read: it may stay relative as well."""
-    if not (isinstance(op, Elementwise) and isinstance(op.value, Cast) and isinstance(op.value.value, Read)):
+def _running_only(op: FoldedOp, weight: Weight, program: FoldedProgram) -> bool:
+    """Whether a value made of a weight is read, in the end, by folds held relative to its exponent alone: it may
+    then stay relative as well."""
+    if isinstance(op, Product | Reduce):
+        return op.exponent == weight.exponent
+    if not isinstance(op, Elementwise | Guarded):
         return False
-    weight = program.op(op.value.value.name) if program.has(op.value.value.name) else None
     readers = [o for o in program.ops if op.name in source_names(o)]
-    return isinstance(weight, Weight) and all(
-        isinstance(o, Product | Reduce) and o.exponent == weight.exponent for o in readers
-    )
+    return bool(readers) and all(_running_only(o, weight, program) for o in readers)
 
 
 def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
@@ -181,9 +188,7 @@ def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
             if source is None:
                 continue
             finished = _folds(source, stream) and not (isinstance(op, Weight) and name == op.exponent)
-            relative = isinstance(source, Weight) and not (
-                (isinstance(op, Product | Reduce) and op.exponent == source.exponent) or _running_only(op, program)
-            )
+            relative = isinstance(source, Weight) and not _running_only(op, source, program)
             at = max(at, level[name] + (1 if finished or relative else 0))
         level[op.name] = at
     for op in program.ops:

@@ -9,8 +9,12 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.deal import deal
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
     Descriptor,
@@ -25,6 +29,7 @@ from tilegen.ir.plan import (
     SizeParam,
     StoreRows,
     StrideParam,
+    TableParam,
     TensorShape,
     Work,
 )
@@ -39,11 +44,27 @@ _L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what 
 
 @dataclass(frozen=True)
 class Binding:
-    """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order."""
+    """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order.
+
+    `keep`: what holds memory that the arguments point to.
+    """
 
     sizes: Mapping[str, int]
     grid: int
     arguments: tuple[bytes, ...]
+    keep: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a launch needs of the place where it runs.
+
+    encode: a tensor map's 128 bytes · upload: (address, what keeps it) of a table of items put into its memory.
+    """
+
+    sm_count: int
+    encode: Callable[[TensorMap], bytes]
+    upload: Callable[[npt.NDArray[np.int32]], tuple[int, object]]
 
 
 def output_shapes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -82,8 +103,7 @@ def bind(
     views: Mapping[str, ArrayView],
     sizes: Mapping[str, int],
     scalars: Mapping[str, int | float],
-    sm_count: int,
-    encode: Callable[[TensorMap], bytes],
+    device: Device,
     spans: Mapping[str, Span],
 ) -> Binding:
     """The launch on these arrays, all inputs and outputs among them. `sizes` from `resolve`; `scalars`: every scalar.
@@ -102,13 +122,15 @@ def bind(
         found = made.check(tensor.name, _axis_names(descriptor, tensor), spans.get(tensor.name))
         faults += found
         if not faults:
-            maps[descriptor.name] = encode(made)
+            maps[descriptor.name] = device.encode(made)
     if faults:
         raise TilegenError(tuple(dict.fromkeys(faults)))
     whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
-    values = {**sizes, **whole, "sm_count": sm_count}
-    arguments = tuple(_argument(p, maps, values, scalars, views) for p in plan.params)
-    return Binding(sizes, evaluate(plan.grid, values), arguments)
+    values = {**sizes, **whole, "sm_count": device.sm_count}
+    grid = evaluate(plan.grid, values)
+    table, keep = device.upload(deal(plan.table, values, grid)) if plan.table else (0, None)
+    arguments = tuple(_argument(p, maps, values, scalars, views, table) for p in plan.params)
+    return Binding(sizes, grid, arguments, (keep,))
 
 
 def _argument(
@@ -117,6 +139,7 @@ def _argument(
     values: Mapping[str, int],
     scalars: Mapping[str, int | float],
     views: Mapping[str, ArrayView],
+    table: int,
 ) -> bytes:
     match param:
         case MapParam(descriptor):
@@ -130,6 +153,8 @@ def _argument(
         case StrideParam(tensor, dim):
             view = views[tensor]
             return struct.pack("<q", view.strides[dim] // _size(view))
+        case TableParam():
+            return struct.pack("<Q", table)
     raise TypeError(f"no such parameter: {param}")
 
 

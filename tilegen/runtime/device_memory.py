@@ -29,6 +29,11 @@ class DeviceArray:
                 call("copy to the GPU", cuda().cuMemcpyHtoD(self._pointer, host.ctypes.data, host.nbytes))
 
     @property
+    def pointer(self) -> int:
+        """Address on the GPU."""
+        return self._pointer
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "version": 3,

@@ -16,8 +16,10 @@ from tilegen.emulate.ptx import launch as emulate
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Plan
 from tilegen.runtime.arrays import ArrayView
-from tilegen.runtime.binding import Binding
+from tilegen.runtime.binding import Binding, Device
 from tilegen.targets.hopper.tensor_map import TensorMap
+
+EMULATED_SMS = 2  # enough for CTAs to work through several items each, also in small problems
 
 
 def emulated(
@@ -25,7 +27,7 @@ def emulated(
     entry: str,
     plan: Plan,
     views: Mapping[str, ArrayView],
-    bind: Callable[[Mapping[str, ArrayView], Callable[[TensorMap], bytes]], Binding],
+    bind: Callable[[Mapping[str, ArrayView], Device], Binding],
 ) -> Report | None:
     """Run a launch on arrays in CPU memory, written in place; None where there was nothing to do.
 
@@ -33,7 +35,8 @@ def emulated(
     """
     memory = GlobalMemory()
     moved = {name: replace(view, pointer=_map(memory, view)) for name, view in views.items()}
-    binding = bind(moved, TensorMap.to_bits)
+    device = Device(EMULATED_SMS, TensorMap.to_bits, lambda table: (memory.alloc(table), table))
+    binding = bind(moved, device)
     if not binding.grid:
         return None
     grid, block = (binding.grid, 1, 1), (plan.threads, 1, 1)

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import TilegenError
@@ -22,13 +23,13 @@ from tilegen.ir.tile import TileProgram
 from tilegen.oracle.scalars import scalar_values
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
-from tilegen.runtime.binding import bind, output_shapes, resolve
+from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
+from tilegen.runtime.device_memory import DeviceArray
 from tilegen.runtime.launch import GpuLaunch, encode_cached, gpu_launch
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx import Module, Report
 
-EMULATED_SMS = 2  # of the emulated GPU: a persistent CTA then has several items even in small runs
 
 _REMEMBERED = 512  # launches
 _HOST = describe(np.empty(0))  # a kernel called without any array makes numpy ones
@@ -107,6 +108,7 @@ class Kernel:
         self._loaded: dict[int, driver.Loaded] = {}
         self._resolved: _Recent[_Resolved] = _Recent(_REMEMBERED)
         self._launches: _Recent[GpuLaunch] = _Recent(_REMEMBERED)
+        self._tables: _Recent[DeviceArray] = _Recent(_REMEMBERED)
 
     @property
     def name(self) -> str:
@@ -236,8 +238,8 @@ class Kernel:
     def _emulate(self, views: Mapping[str, ArrayView], resolved: _Resolved) -> None:
         from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
 
-        def bound(moved: Mapping[str, ArrayView], encode: Any) -> Any:
-            return bind(self.plan, moved, resolved.sizes, resolved.scalars, EMULATED_SMS, encode, self._spans)
+        def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
+            return bind(self.plan, moved, resolved.sizes, resolved.scalars, device, self._spans)
 
         self.last_report = emulated(self._module, self.entry, self.plan, views, bound)
 
@@ -246,13 +248,18 @@ class Kernel:
 
         def make() -> GpuLaunch:
             kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
-            sms = kernel.device.sm_count
+            device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
             with driver.current(kernel.device.index):
-                binding = bind(self.plan, views, resolved.sizes, resolved.scalars, sms, encode_cached, self._spans)
+                binding = bind(self.plan, views, resolved.sizes, resolved.scalars, device, self._spans)
             return gpu_launch(kernel, binding)
 
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
         return self._launches.get((*placed, *request.numbers.items()), make)
+
+    def _upload(self, device: int, table: npt.NDArray[np.int32]) -> tuple[int, object]:
+        """A table of work items on the GPU; launches of the same sizes share one."""
+        made = self._tables.get((device, table.shape, table.tobytes()), lambda: DeviceArray(table, device))
+        return made.pointer, made
 
     def _on(self, device: int) -> driver.Loaded:
         loaded = self._loaded.get(device)

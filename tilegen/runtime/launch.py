@@ -44,4 +44,4 @@ def gpu_launch(kernel: driver.Loaded, binding: Binding) -> GpuLaunch:
     for offset, argument in zip(offsets, binding.arguments, strict=True):
         ctypes.memmove(base + offset, argument, len(argument))
     pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers))
+    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers, *binding.keep))

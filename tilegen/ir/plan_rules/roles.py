@@ -12,7 +12,7 @@ WARPGROUP_THREADS = 128
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
-MODES = ("static", "single")
+MODES = ("static", "single", "table")
 
 PRODUCER_ONLY = (ir.Expect, ir.TmaLoad, ir.WaitEmpty)
 CONSUMER_ONLY = (

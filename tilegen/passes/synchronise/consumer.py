@@ -122,7 +122,7 @@ class Consumer:
 
     def _initial_states(self) -> None:
         stream = self.c.stream
-        # a second loop reads the exponent of the first, also when that ran no iteration
+        # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
         again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
         for o in self.c.scheduled.program.ops:
             if not carried(o, stream):
@@ -130,7 +130,7 @@ class Consumer:
             value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
             self.out.append(Init(name, value, o.span, o.statement))
-            if isinstance(o, Exponent) and again:
+            if isinstance(o, Exponent) and (again or o.name in self.c.scheduled.stale):
                 self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
 
     def _last_phase_of_residents(self) -> dict[str, int]:
@@ -199,6 +199,7 @@ class Consumer:
     # ---- phases ----
 
     def _phase(self, phase: Phase) -> None:
+        self.values.moving = frozenset(x.op for x in phase.steps if isinstance(self.c.scheduled.op(x.op), Exponent))
         if isinstance(phase, Straight):
             self._body(phase.body, phase, time=None, masked=True)
             self._retire_all(phase.span)
@@ -322,8 +323,9 @@ class Consumer:
                     self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
             else:
                 o = self.c.scheduled.op(item.op)
-                if isinstance(o, Rescale) and o.source not in active and isinstance(phase, Stream):
-                    continue  # nothing accumulated yet
+                if isinstance(o, Rescale) and isinstance(phase, Stream):
+                    if o.source not in active or o.exponent not in self.values.moving:
+                        continue  # nothing is accumulated yet, or its exponent is final
                 self._step(item, o, masked)
 
     def _kept(self, phase: Stream) -> list[ScaledSum]:

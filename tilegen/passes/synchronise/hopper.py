@@ -11,6 +11,8 @@ from tilegen.ir.plan import (
     Buffer,
     Descriptor,
     IntValue,
+    ItemTable,
+    Let,
     LetFloat,
     LoadVector,
     MapParam,
@@ -24,20 +26,22 @@ from tilegen.ir.plan import (
     StoreRows,
     StoreVector,
     StrideParam,
+    TableParam,
     TensorShape,
     Value,
 )
-from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import Sym, from_poly, symbols
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
 from tilegen.passes.schedule import source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
+from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import grid
+from tilegen.passes.synchronise.work import decode, grid, total_items
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
 REGISTER_FILE = 65536
@@ -80,7 +84,7 @@ def synchronise(s: Scheduled) -> Plan:
         name=program.name,
         target="hopper",
         source_name=program.source.name,
-        params=_params(program, all_descriptors, roles),
+        params=_params(program, all_descriptors, roles, table=s.order.persistent == "table"),
         tensors=tuple(
             TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors
         ),
@@ -92,6 +96,7 @@ def synchronise(s: Scheduled) -> Plan:
         shared_bytes=top,
         registers_at_entry=entry,
         grid=grid(s),
+        table=_item_table(s),
         notes=_notes(geometries),
     )
 
@@ -216,7 +221,7 @@ def _walk(node: object) -> Iterator[object]:
 
 
 def _params(
-    program: TileProgram, descriptors: tuple[Descriptor, ...], roles: tuple[RolePlan, ...]
+    program: TileProgram, descriptors: tuple[Descriptor, ...], roles: tuple[RolePlan, ...], *, table: bool
 ) -> tuple[Param, ...]:
     """Only what the roles use, in declaration order."""
     used: set[str] = set()
@@ -239,7 +244,28 @@ def _params(
         if t.name in pointers:
             params.append(PointerParam(t.name))
             params += [StrideParam(t.name, d) for d in range(len(t.dims))]
+    if table:
+        params.append(TableParam())
     return tuple(params)
+
+
+# What an item costs beside its loops (its first loads, its last product, its stores), in hundredths of a step:
+# about what a hand-written kernel was balanced with.
+ITEM_OVERHEAD = 70
+
+
+def _item_table(s: Scheduled) -> ItemTable | None:
+    """An item's cost: the steps of its streamed loops, and an overhead."""
+    if s.order.persistent != "table":
+        return None
+    lets = [o for o in decode(s, "item") if isinstance(o, Let)]
+    cost: Uniform = Int(ITEM_OVERHEAD)
+    for phase in s.phases:
+        if isinstance(phase, Stream):
+            plan = layout(phase, s)
+            lets += [o for o in plan.lets if isinstance(o, Let)]
+            cost = op("add", cost, op("mul", plan.count, 100))
+    return ItemTable("item", total_items(s), tuple(dict.fromkeys(lets)), cost)
 
 
 def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:

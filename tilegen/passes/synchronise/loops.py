@@ -76,12 +76,13 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     own = (*skip_lets, Let(enter, head, span), Let(leave, op("add", enter, inside), span))
     low_side = any(c.alpha >= 0 for c in constraints)
     # the extent alone is straddled by the last block at most
-    high_short = all(c.alpha > 0 for c in constraints)
+    high_short = found.holds != Int(0) and all(c.alpha > 0 for c in constraints)
     head_exists, tail_exists = (True, low_side) if down else (low_side, True)
     head_short = down and high_short and not low_side
     segments: list[tuple[str, Uniform, Uniform, bool]] = []
     if head_exists and not (peeled and head_short and not shift):
-        segments.append(("straddling blocks, first end", begin, Sym(enter), True))
+        end = op("min", enter, count) if shift else Sym(enter)
+        segments.append(("straddling blocks, first end", begin, end, True))
     start: Uniform = op("max", enter, begin) if head_exists else begin
     stop: Uniform = op("min", leave, count) if tail_exists else Sym(count)
     segments.append(("blocks inside the domain", start, stop, False))

@@ -133,9 +133,7 @@ class Stores:
         out.append(WriteShared(buffer, values.fragment_of(o.source), span, name))
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
-        out += [
-            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)
-        ]
+        out += [TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)]
         out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))

@@ -76,6 +76,7 @@ class Values:
     streamed_loads: dict[object, str] = field(default_factory=dict)
     tile_reads: dict[str, str] = field(default_factory=dict)  # tile -> fragment, this iteration
     factors: dict[str, Operation] = field(default_factory=dict)
+    moving: frozenset[str] = frozenset()  # exponents that the phase at hand computes; the others are final
 
     # ---- fragments ----
 
@@ -302,9 +303,7 @@ class Values:
         parts = {o.name: self._fragment(f"{o.name}_part", "row", 1, o.span) for o in group.sums}
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
         packed = [self._fragment(o.name, "a", cols, o.span, dtype=o.dtype) for o in group.casts]
-        body += [
-            Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)
-        ]
+        body += [Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)]
         sweep = Sweep(tuple(body), span, name)
         states = [self.state(o) for o in group.sums]
         factor = self._factor(e)
@@ -318,7 +317,12 @@ class Values:
             RowFold(new, source, "max", "quad", span, name),
             QuadReduce(grown, "max", span, name),
             Map(new, Compute("select", (Element(grown), raised, Element(running))), span, name),
-            Map(shift, Compute("select", (Compute("eq", (Element(new), minus_infinity)), Literal(0.0), Element(new))), span, name),
+            Map(
+                shift,
+                Compute("select", (Compute("eq", (Element(new), minus_infinity)), Literal(0.0), Element(new))),
+                span,
+                name,
+            ),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
             sweep,
@@ -346,7 +350,7 @@ class Values:
         if not carried(o, self.c.stream):
             return self._made([RowFold(state, source.name, o.kind, "quad", o.span, o.statement)], state, o.source)
         part = self._fragment(f"{o.name}_part", "row", 1, o.span)
-        if o.exponent is not None:
+        if o.exponent in self.moving:
             combined = Compute("fma", (Element(state), Element(f"{o.exponent}_scale"), Element(part)))
         else:
             combined = Compute(_COMBINE[o.kind], (Element(state), Element(part)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Output
 from tilegen.ir.plan import Bound, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Guard, TileProgram
@@ -192,7 +193,15 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     size, block = extent(program.axis(axis)), s.role(axis).block
     shared = block_ranges(size, block, constraints, {rows: (first, last)}, own_box, masked)
     own = block_ranges(size, block, constraints, own_box, own_box, masked)
+    if _written_everywhere(axis, s):
+        shared, own = (replace(r, first=Int(0), last=op("ceildiv", size, block)) for r in (shared, own))
     return StreamRanges(shared, own, tuple(constraints))
+
+
+def _written_everywhere(axis: str, s: Scheduled) -> bool:
+    """Whether an output along a streamed axis says what stands outside the domain: every block is visited for it."""
+    outputs = (o for p in s.phases for step in p.steps if isinstance(o := s.op(step.op), Output) and axis in o.axes)
+    return any(s.program.tile.tensor(o.tensor).otherwise is not None for o in outputs)
 
 
 # ---- masks -----------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def _postorder(blocks: Sequence[Block]) -> list[int]:
 def _dominators(blocks: Sequence[Block], order: Sequence[int]) -> dict[int, int]:
     """Block -> bit set of the blocks on every path from the entry to it, itself included."""
     everything = (1 << len(blocks)) - 1
-    dominators = {n: everything for n in order}
+    dominators = dict.fromkeys(order, everything)
     dominators[0] = 1
     predecessors: dict[int, list[int]] = {n: [] for n in order}
     for n in order:

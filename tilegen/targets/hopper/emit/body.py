@@ -83,6 +83,19 @@ def _block(r: RoleScope, o: Work | For | If | IfVote) -> list[Line]:
         body = inside(_body(replace(r, integers=r.integers.with_natural(o.index)), o.body))
         if o.mode == "single":
             return [Line("{", o.span), Line(f"const int {index} = blockIdx.x;", o.span, 1), *body, Line("}")]
+        if o.mode == "table":
+            table, entry = r.names["table",], r.names.give(("table entry",), f"{index}_entry")
+            read = f"__ldg({entry})"
+            if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
+                read = f"{r.functions.helper('uniform')}({read})"
+            return [
+                Line("#pragma unroll 1"),
+                Line(f"for (const int* {entry} = {table} + blockIdx.x;; {entry} += gridDim.x) {{", o.span),
+                Line(f"const int {index} = {read};", o.span, 1),
+                Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
+                *body,
+                Line("}"),
+            ]
         steps = f"int {index} = blockIdx.x; {index} < {r.integers.term(o.total)}; {index} += gridDim.x"
         return [Line("#pragma unroll 1"), Line(f"for ({steps}) {{", o.span), *body, Line("}")]
     var = r.names.give(("symbol", o.var), o.var)

@@ -177,7 +177,9 @@ def sweep(r: RoleScope, op: Sweep) -> str:
             value = printer.value(o.value)
             shared, printer.shared = printer.shared, []
             if f.storage:
-                steps.append({"kind": "map", "out": printer.fragment(f, written=True), "value": value, "shared": shared})
+                steps.append(
+                    {"kind": "map", "out": printer.fragment(f, written=True), "value": value, "shared": shared}
+                )
             else:
                 here = names.give(("here", f.name), f.name)
                 printer.local[f.name] = f"{here}[i]"

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tilegen.ir.plan import Buffer, MapParam, Param, Plan, PointerParam, Ring, RolePlan, ScalarParam, SizeParam
+from tilegen.ir.plan import (
+    Buffer,
+    MapParam,
+    Param,
+    Plan,
+    PointerParam,
+    Ring,
+    RolePlan,
+    ScalarParam,
+    SizeParam,
+    TableParam,
+)
 from tilegen.ir.uniform import symbols, text
 from tilegen.syntax.span import Source
 from tilegen.targets.hopper.emit.body import role_code
@@ -103,6 +114,9 @@ def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:
     if isinstance(p, ScalarParam):
         name = kernel.give(("symbol", p.name), p.name)
         return _described(name, f"const float {name}", "f32")
+    if isinstance(p, TableParam):
+        name = kernel.give(("table",), "item_table")
+        return _described(name, f"const int* const {name}", "work items, int32[rounds, CTAs]: a CTA reads its column")
     tensor = plan.tensor(p.tensor)
     if isinstance(p, PointerParam):
         name = kernel.give(("pointer", p.tensor), f"global_{p.tensor}")
