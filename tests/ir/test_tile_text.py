@@ -34,6 +34,7 @@ kernel everything(T: bf16 | f16 = bf16, R: 4 | 8 = 4) {
   split  k into pg, row by R
   domain b, i: i - w <= 2 * b <= i + S or not (i == b and b > 3) if w >= 0
   domain i: i * w > S or f < 0.5 and i != 3
+  domain b, k: b + k >= b + 1
   domain k: tab[0, pg] > 0 and k != 2
   tile x[i, c] = X[b, i, c]
   tile y[k] = Y[tab[b, pg], row]

@@ -112,6 +112,12 @@ def test_equations_are_put_in_an_order_in_which_each_reads_earlier_ones() -> Non
     assert [d.name for d in loaded(text).definitions] == ["x", "y", "C"]
 
 
+def test_splits_may_stand_in_any_order() -> None:
+    text = "kernel k { size A, B, C input X: f32[A * B * C] output Y: f32[A] axis h in A * B * C"
+    text += " split g into u, v by B split h into g, r by C Y[u] = sum[v, r](X[h]) }"
+    assert {a: e for a, e in extents(text).items() if a in "guvr"} == {"g": "A * B", "r": "C", "u": "A", "v": "B"}
+
+
 def test_axis_trees_of_two_levels() -> None:
     text = """
     kernel k { size A, B, C input X: f32[A * B * C] output Y: f32[A]

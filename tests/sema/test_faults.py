@@ -68,6 +68,8 @@ CASES: list[tuple[Code, list[Change], str]] = [
     (Code.AXIS_NOT_REACHED, [("tile b[j, d]", "tile b[j, d, i]"), ("b[j, d])", "b[j, d, i])")], "i"),
     (Code.AXIS_LEFT_OVER, [("C[i, j] = s[i, j]", "C[i, j] = a[i, d] + s[i, j]")], "a[i, d] + s[i, j] + w"),
     (Code.SPLIT_TWICE, [(DOMAIN, "split i into p, q by M split i into u, v by M")], "i"),
+    (Code.SPLIT_CYCLE, [(DOMAIN, "split p into p, q by M")], "p"),
+    (Code.REDEFINED, [(DOMAIN, "split i into i, q by M")], "i"),
     (Code.SPLIT_UNEVEN, [(DOMAIN, "split i into p, q by 3")], "3"),
     (Code.DOMAIN_AXIS_MISSING, [("domain i, j:", "domain j:")], "j <= i + w"),
     (Code.DOMAIN_AXIS_UNUSED, [("domain i, j:", "domain i, j, d:")], "d"),

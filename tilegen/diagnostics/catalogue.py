@@ -101,6 +101,7 @@ class Code(enum.Enum):
         "every axis of the right side stands on the left of an output",
     )
     SPLIT_TWICE = Entry("the axis `{name}` is split twice", ("split one of its parts instead",))
+    SPLIT_CYCLE = Entry("the axis `{name}` is split off from itself", ("split an axis that `axis` declares",))
     SPLIT_UNEVEN = Entry(
         "the extent of `{name}` is not a multiple of what it is split by",
         ("declare the extent as a product, such as `axis h in Hk * G`, and split it by a factor",),
@@ -207,7 +208,7 @@ class Code(enum.Enum):
         "the output {name} is read by another equation", ("name the value first, and define the output by it",)
     )
     DOMAIN_CUTS_PRODUCT = Entry(
-        "the domain cuts through the product `{product}`, whose factors are tiles: neither can be masked",
+        "the domain cuts through the product `{product}`, and none of its factors can be masked there",
         ("multiply by a value that is zero outside the domain", "leave the clause out and mask the result"),
     )
     NESTED_STREAMS = Entry(
@@ -307,6 +308,10 @@ class Code(enum.Enum):
         "the axis {axis} is held whole in its tile ({extent} positions)",
         ("leave its block out", "make it streamed or a grid axis first"),
     )
+    GRID_FOLDED = Entry(
+        "`{name}` folds over {axis}, so the axis cannot be shared out to work items: each would hold a part of the fold",
+        ("stream {axis} or hold it", "take {axis} out of `grid`"),
+    )
     HOLD_NEEDS_EXTENT = Entry(
         "the axis {axis} has an extent known at launch only, so no tile can hold it whole",
         ("make its extent a parameter, or stream it",),
@@ -321,6 +326,19 @@ class Code(enum.Enum):
     DISTANCE_TOO_FAR = Entry(
         "`{name}` cannot be that far from the other operations: its operands of one earlier iteration are kept, no more",
         ("use a distance of 1",),
+    )
+    STEP_ORDER = Entry(
+        "`{reader}` would be computed from `{source}` in an iteration where that is not there yet or no more",
+        (
+            "make the product that reads it late: `late {reader} by 1`",
+            "leave out the directives that move one of the two: `late`, `ahead`, `batch`, `issue`",
+        ),
+        "a step follows what it reads in the same iteration, or works on the iteration before and precedes it",
+    )
+    TILE_AT_TWO_DISTANCES = Entry(
+        "`{first}` and `{second}` both read the tile {tile}, and one of them works on an earlier iteration",
+        ("make both late, or neither", "declare a second tile of the same tensor for one of them"),
+        "a slot of a ring is freed when all its readers are done with one iteration",
     )
     TURNS_ALONE = Entry("there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",))
     NOTHING_STALE = Entry(

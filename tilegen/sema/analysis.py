@@ -71,6 +71,7 @@ def analyse(kernel: ast.Kernel, source: Source, params: Mapping[str, str | int |
     chosen = schedules([s for s in kernel.statements if isinstance(s, ast.ScheduleDecl)], scope)
     check_usage(kernel, scope)
     faults.raise_any()
+    assert not scope.tainted, f"wrong, and nothing said why: {sorted(scope.tainted)}"
     return TileProgram(
         name=kernel.name.name,
         params=tuple(bound.items()),

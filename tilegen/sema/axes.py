@@ -176,34 +176,49 @@ def _dimension(scope: Scope, brackets: dict[str, tuple[str, ...]], use: _Use) ->
 
 
 def _split(kernel: ast.Kernel, scope: Scope) -> None:
-    for statement in kernel.statements:
-        if not isinstance(statement, ast.SplitDecl):
-            continue
-        name, outer, inner = statement.axis, statement.outer, statement.inner
-        inner_extent = extent(statement.extent, scope)
-        axis = scope.axes.get(name.name)
-        scope.tainted |= {p.name for p in (outer, inner) if axis is None or inner_extent is None}
-        if axis is None:
-            if scope.kind(name.name) != "axis" and name.name not in scope.tainted:
-                scope.unknown(name, "axis")
-            continue
-        if inner_extent is None:
-            continue
-        if axis.split is not None:
-            note = Note(axis.split.span, "split here already")
-            scope.faults.add(Code.SPLIT_TWICE, name.span, notes=(note,), name=name.name)
-            continue
-        outer_extent = axis.extent.divided_by(inner_extent)
-        if outer_extent is None:
-            scope.faults.add(
-                Code.SPLIT_UNEVEN, statement.extent.span, got=f"{axis.extent} by {inner_extent}",
-                notes=scope.declared(name.name), name=name.name,
-            )  # fmt: skip
-            scope.tainted |= {outer.name, inner.name}
-            continue
+    """Carries out the splits, each after the one that makes its axis."""
+    waiting = [s for s in kernel.statements if isinstance(s, ast.SplitDecl)]
+    while ready := [s for s in waiting if s.axis.name in scope.axes]:
+        waiting = [s for s in waiting if s not in ready]
+        for statement in ready:
+            _split_one(statement, scope)
+    for statement in waiting:
+        if scope.kind(statement.axis.name) != "axis":
+            scope.unknown(statement.axis, "axis")
+            _taint_parts(statement, scope)
+    while failed := [s for s in waiting if s.axis.name in scope.tainted | scope.inferred]:
+        waiting = [s for s in waiting if s not in failed]
+        for statement in failed:
+            _taint_parts(statement, scope)
+    for statement in waiting:
+        scope.faults.add(Code.SPLIT_CYCLE, statement.axis.span, name=statement.axis.name)
+        _taint_parts(statement, scope)
+
+
+def _split_one(statement: ast.SplitDecl, scope: Scope) -> None:
+    name, outer, inner = statement.axis, statement.outer, statement.inner
+    axis, inner_extent = scope.axes[name.name], extent(statement.extent, scope)
+    owned = [scope.kinds[p.name][1] == p.span for p in (outer, inner) if p.name in scope.kinds]
+    if inner_extent is None or owned != [True, True]:  # a name that was taken before has been noted
+        _taint_parts(statement, scope)
+    elif axis.split is not None:
+        note = Note(axis.split.span, "split here already")
+        scope.faults.add(Code.SPLIT_TWICE, name.span, notes=(note,), name=name.name)
+        _taint_parts(statement, scope)
+    elif (outer_extent := axis.extent.divided_by(inner_extent)) is None:
+        scope.faults.add(
+            Code.SPLIT_UNEVEN, statement.extent.span, got=f"{axis.extent} by {inner_extent}",
+            notes=scope.declared(name.name), name=name.name,
+        )  # fmt: skip
+        _taint_parts(statement, scope)
+    else:
         scope.axes[name.name] = replace(axis, split=Split(outer.name, inner.name, statement.span))
-        scope.axes.setdefault(outer.name, Axis(outer.name, outer_extent, None, outer.span))
-        scope.axes.setdefault(inner.name, Axis(inner.name, inner_extent, None, inner.span))
+        scope.axes[outer.name] = Axis(outer.name, outer_extent, None, outer.span)
+        scope.axes[inner.name] = Axis(inner.name, inner_extent, None, inner.span)
+
+
+def _taint_parts(statement: ast.SplitDecl, scope: Scope) -> None:
+    scope.tainted |= {p.name for p in (statement.outer, statement.inner) if p.name not in scope.axes}
 
 
 def check_extents(scope: Scope, target: str, dims: tuple[Poly, ...], at: tuple[Index | None, ...]) -> None:

@@ -39,7 +39,7 @@ def add_moves(tiles: Iterable[ast.TileDecl], scope: Scope, tree: AxisTree) -> No
             if not tree.covers(axes, ident.name):
                 scope.faults.add(Code.AXIS_NOT_REACHED, ident.span, name=ident.name, tile=name, tensor=tensor.name)
                 scope.tainted.add(name)
-        if name not in scope.tainted:
+        if name not in scope.tainted and scope.kind(name) == "tile":  # else the name was taken before
             scope.moves[name] = Move(name, index, tensor.name, known, axes, tensor.dtype, tile.span)
 
 
@@ -64,7 +64,8 @@ def add_definitions(equations: Iterable[ast.Equation], scope: Scope, tree: AxisT
             definition = Definition(name, index, value, index + carried, output, value.dtype, equation.span)
             if output:
                 _check_output(definition, equation, carried, scope)
-            scope.definitions[name] = definition
+            if output or scope.kind(name) == "equation":  # else the name was taken before
+                scope.definitions[name] = definition
         if scope.faults.count > before or reads_tainted:
             scope.tainted.add(name)
 
