@@ -170,3 +170,47 @@ def test_clock_moves_forward() -> None:
         block=1,
     )
     assert out[1] > out[0]
+
+
+def _random_block(rng: np.random.Generator, depth: int, indent: str) -> tuple[str, str]:
+    """The same random statements on x, as CUDA and as Python."""
+    c, python = "", ""
+    for _ in range(int(rng.integers(1, 4))):
+        a, b, s = (int(v) for v in rng.integers(1, 29, 3))
+        kind = int(rng.integers(0, 5)) if depth else 0
+        if kind in (0, 4):
+            c += f"x = (x * {a} + {b}) ^ (x >> {s});\n"
+            python += f"{indent}x = ((x * {a} + {b}) ^ (x >> {s})) & M\n"
+        elif kind == 1:
+            (c1, p1), (c2, p2) = (_random_block(rng, depth - 1, indent + " ") for _ in range(2))
+            c += f"if ((x >> {s}) & 1) {{\n{c1}}} else {{\n{c2}}}\n"
+            python += f"{indent}if x >> {s} & 1:\n{p1}{indent}else:\n{p2}"
+        elif kind == 2:
+            c1, p1 = _random_block(rng, depth - 1, indent + " ")
+            i = f"i{depth}"
+            c += f"for (u32 {i} = 0; {i} < ((x >> {s}) & 3); ++{i}) {{\n{c1} if ((x & 15) == {a % 16}) break;\n}}\n"
+            python += f"{indent}{i} = 0\n{indent}while {i} < (x >> {s} & 3):\n{p1}"
+            python += f"{indent} if x & 15 == {a % 16}: break\n{indent} {i} += 1\n"
+        else:
+            c1, p1 = _random_block(rng, depth - 1, indent + " ")
+            c += f"if (x % {a} == {b % a}) {{\n{c1} if (x & {s}) return finish(o, x);\n}}\n"
+            python += f"{indent}if x % {a} == {b % a}:\n{p1}{indent} if x & {s}: return x\n"
+    return c, python
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_control_flow(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    c, python = _random_block(rng, 4, " ")
+    out = np.zeros(160, np.uint32)
+    run(
+        "__device__ __forceinline__ void finish(u32* o, u32 x) { o[threadIdx.x] = x; }\n"
+        'extern "C" __global__ void k(u32* o) { u32 x = threadIdx.x * 2654435761u;\n' + c + "finish(o, x); }",
+        out,
+        block=160,
+    )
+    scope: dict[str, object] = {"M": 0xFFFFFFFF}
+    exec(f"def model(x):\n{python} return x\n", scope)
+    model = scope["model"]
+    assert callable(model)
+    assert out.tolist() == [model(t * 2654435761 & 0xFFFFFFFF) for t in range(160)]

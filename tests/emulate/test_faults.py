@@ -41,6 +41,7 @@ def body(text: str) -> str:
         ("shfl.sync.sideways.b32 %r1, %r2, 1, 31, -1;", "it needs one of .up, .down, .bfly, .idx"),
         ("wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%r1}, %r2, %r3, 1, 1, 1, 0, 0;", "do not go together"),
         ("tcgen05.mma %r1;", "tcgen05.mma: no such instruction"),
+        ("fence.proxy.quantum;", "modifier .quantum is not known here"),
     ],
 )
 def test_an_unknown_instruction_is_named_with_both_lines(line: str, words: str) -> None:
@@ -88,7 +89,7 @@ extern "C" __global__ void k(u32* o) {
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("o[1 << 20] = 1;", "lie in no allocation"),
+        ("o[1 << 20] = 1;", "lie in no allocation; the nearest below is uint32[16] at"),
         ("*(u32*)((u8*)o + 2) = 1;", "is not aligned to 4 bytes"),
         ("__shared__ u32 s[4]; ((volatile u32*)s)[threadIdx.x * 64 + 4] = 1;", "are outside shared memory"),
         ("asm volatile(\"trap;\");", "the kernel has stopped itself"),

@@ -83,8 +83,9 @@ class GlobalMemory:
         index = bisect_right(self._bases, address) - 1
         if index >= 0:
             block = self._blocks[index]
-            text += f"; the nearest below is {block.base:#x}, {len(block.bytes)} bytes long"
-            text += f", passed by {address + nbytes - block.end} bytes"
+            shape = ", ".join(map(str, block.array.shape))
+            text += f"; the nearest below is {block.array.dtype}[{shape}] at {block.base:#x}"
+            text += f", whose end is passed by {address + nbytes - block.end} bytes"
         return text
 
     def read(self, address: int, nbytes: int) -> bytes:

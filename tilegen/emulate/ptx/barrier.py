@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilegen.emulate.ptx.decode import Control, Decoded, Mask, Modifiers, Step, instruction, put
+from tilegen.emulate.ptx.decode import Control, Decoded, Modifiers, instruction, put
 from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.module import Immediate, Instruction, Operand
 from tilegen.emulate.ptx.types import TYPES, Array
@@ -255,18 +255,3 @@ def _cluster(action: str) -> Decoded:
         return control
 
     return Decoded(bind, control=True)
-
-
-@instruction(
-    "fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "nanosleep", "discard", "applypriority", "pmevent"
-)
-def ordering(ins: Instruction) -> Decoded:
-    """Orderings and hints: engines complete at issue and memory is coherent, so there is nothing to do."""
-
-    def step(s: slice, m: Mask) -> None:
-        return None
-
-    def bind(machine: Machine) -> Step:
-        return step
-
-    return Decoded(bind)

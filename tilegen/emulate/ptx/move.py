@@ -96,6 +96,13 @@ def _split(ins: Instruction, t: PtxType) -> Decoded:
 @instruction("createpolicy")
 def create_policy(ins: Instruction) -> Decoded:
     """createpolicy: a cache hint has no effect here; the policy word is 0."""
+    mods = Modifiers(ins)
+    mods.need("fractional", "range", "cvt")
+    for name in list(mods.left):
+        if name.startswith(("L2", "global")):
+            mods.flag(name)
+    mods.need("b64")
+    mods.done()
 
     def bind(machine: Machine) -> Step:
         d = machine.dst(ins.operands[0], TYPES["b64"])

@@ -1,0 +1,46 @@
+"""Orderings and hints. Engines complete at issue and memory is coherent, so there is nothing to do for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
+from tilegen.emulate.ptx.module import Instruction
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx.machine import Machine
+
+_SCOPES = ("cta", "cluster", "gpu", "sys", "gl")
+_SPACES = ("global", "local", "const", "param", "shared", "shared::cta", "shared::cluster")
+#: What each instruction may carry; the order is not checked.
+_KNOWN: dict[str, tuple[str, ...]] = {
+    "fence": (
+        *("sc", "acq_rel", "acquire", "release", "relaxed", *_SCOPES, *_SPACES, "mbarrier_init"),
+        *("proxy", "alias", "async", "async::generic", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"),
+        *("tensormap::generic",),
+    ),
+    "membar": (*_SCOPES, "proxy", "alias", "async", *_SPACES),
+    "prefetch": (*_SPACES, "L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"),
+    "prefetchu": ("L1",),
+    "griddepcontrol": ("wait", "launch_dependents"),
+    "nanosleep": ("u32",),
+    "discard": ("global", "L2"),
+    "applypriority": ("global", "L2::evict_normal"),
+}
+
+
+@instruction(*_KNOWN)
+def ordering(ins: Instruction) -> Decoded:
+    """Nothing happens; what the instruction carries must be known all the same."""
+    mods = Modifiers(ins)
+    for name in _KNOWN[ins.opcode]:
+        mods.flag(name)
+    mods.done()
+
+    def step(s: slice, m: Mask) -> None:
+        return None
+
+    def bind(machine: Machine) -> Step:
+        return step
+
+    return Decoded(bind)
