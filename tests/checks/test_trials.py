@@ -10,6 +10,7 @@ from tests.plan.plans import attention, gemm
 from tilegen.checks.resources import check as check_resources
 from tilegen.checks.trials import check_all, trials
 from tilegen.ir import plan as ir
+from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.uniform import Int, op
 from tilegen.passes.pipeline import lower
@@ -56,5 +57,6 @@ CASES = [
 def test_samples_verify_fit_and_run(name: str, params: dict[str, int | bool]) -> None:
     plan = lower(load(SAMPLES / f"{name}.tile", params))
     verify(plan)
+    assert plan_from_json(plan_to_json(plan)) == plan
     assert check_resources(plan) == []
     assert check_all(plan) == []
