@@ -100,6 +100,7 @@ extern "C" __global__ void k(u32* o) {
         ("bar_sync(3, 48 + o[0]);", "no multiple of 32"),
         ("bar_sync(16 + o[0], 32);", "there are barriers 0 to 15"),
         ("asm volatile(\"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%2];\" :: \"r\"(1024), \"l\"(o), \"r\"(0));", "128 bytes at"),
+        ("asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 24;\" :: \"l\"(o), \"r\"(1024));", "multiples of 16 bytes"),
         ("__shfl_sync(1, threadIdx.x, 0);", "whose member mask does not name it"),
     ],
 )  # fmt: skip
@@ -148,6 +149,27 @@ def test_a_hang_says_who_waits_for_what() -> None:
     assert "warp 6 lane 8: waiting for parity 1 of the mbarrier at shared address 0x408" in text
     assert "phase 1 (parity 1) is running" in text
     assert all("PTX line" in line for line in lines[1:])
+
+
+def test_a_hang_points_into_the_spec() -> None:
+    source = (
+        DEVICE
+        + """
+extern "C" __global__ void k(u32* o) {
+  __shared__ __align__(8) u64 b; init(shared(&b), 1);
+#line 12 "/specs/ring.tile"
+  asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra W; }" :: "r"(shared(&b)));
+  o[0] = 1;
+}"""
+    )
+    memory = GlobalMemory()
+    pointer = memory.alloc(np.zeros(1, np.uint32)).to_bytes(8, "little")
+    with pytest.raises(TilegenError) as caught:
+        launch(parse(compile_ptx(source, "-lineinfo")), "k", (1, 1, 1), (1, 1, 1), [pointer], memory, 0)
+    (found,) = caught.value.diagnostics
+    assert found.code == "EMULATED_HANG" and found.span is not None
+    assert (found.span.file, found.span.line) == ("/specs/ring.tile", 12)
+    assert [n.span.line for n in found.notes] == [12] and "mbarrier" in found.notes[0].text
 
 
 def test_a_hang_over_registers_shows_the_pool() -> None:
