@@ -100,7 +100,7 @@ extern "C" __global__ void k(u32* o) {
         ("bar_sync(3, 48 + o[0]);", "no multiple of 32"),
         ("bar_sync(16 + o[0], 32);", "there are barriers 0 to 15"),
         ("asm volatile(\"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%2];\" :: \"r\"(1024), \"l\"(o), \"r\"(0));", "128 bytes at"),
-        ("asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 24;\" :: \"l\"(o), \"r\"(1024));", "multiples of 16 bytes"),
+        ("asm volatile(\"cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\" :: \"l\"(o), \"r\"(1024), \"r\"(o[0] + 24));", "multiples of 16 bytes"),
         ("__shfl_sync(1, threadIdx.x, 0);", "whose member mask does not name it"),
     ],
 )  # fmt: skip
