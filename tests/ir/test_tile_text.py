@@ -81,6 +81,15 @@ def test_every_form_reads_back(params: dict[str, str | int | float | bool]) -> N
     assert_round_trip(program)
 
 
+@pytest.mark.parametrize(
+    "value", ["exp(" * 94 + "A[i]" + ")" * 94, "A[i] - " * 94 + "i", "-A[i] * (" * 45 + "2" + ")" * 45]
+)
+def test_the_deepest_expressions_read_back(value: str) -> None:
+    program = load(Source("spec.tile", f"kernel k {{ size M input A: f32[M] output C: f32[M] C[i] = {value} }}"), {})
+    verify(program)
+    assert_round_trip(program)
+
+
 def assert_round_trip(program: TileProgram) -> None:
     text = print_program(program)
     again = load(Source("printed.tile", text), {})

@@ -111,6 +111,7 @@ ELSEWHERE = {  # tested in the named file
     Code.FILE_MISSING: "test_loading.py", Code.FILE_IS_FOLDER: "test_loading.py",
     Code.FILE_UNREADABLE: "test_loading.py", Code.FILE_ENCODING: "test_loading.py",
     Code.RAGGED_TABLE: "below", Code.RAGGED_DIMENSION: "below",
+    Code.TOO_DEEP: "../syntax/test_recovery.py",
     Code.UNKNOWN_PARAMETER: "test_params.py", Code.UNEXPECTED_END: "../syntax/test_recovery.py",
 }  # fmt: skip
 

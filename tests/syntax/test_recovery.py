@@ -82,6 +82,16 @@ def test_text_behind_the_kernel_is_refused() -> None:
     assert marked("kernel a { } kernel b { }") == [("SYNTAX", "kernel")]
 
 
+@pytest.mark.parametrize("text", ["exp(" * 3000 + "i" + ")" * 3000, "-" * 3000 + "i", "i * " * 3000 + "i"])
+def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
+    (found,) = errors(f"kernel k {{ x[i] = {text} }}")
+    assert found.code == "TOO_DEEP"
+
+
+def test_parentheses_alone_are_no_depth() -> None:
+    parse(Source("spec.tile", f"kernel k {{ x[i] = {'(' * 3000}i{')' * 3000} + {'i + ' * 60} i }}"))
+
+
 def test_a_missing_comma_is_found_at_the_next_name() -> None:
     assert marked("kernel k { input A: f32[M N] }") == [("SYNTAX", "N")]
 

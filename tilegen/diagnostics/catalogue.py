@@ -25,6 +25,9 @@ class Code(enum.Enum):
         "the file ends before the kernel does",
         ("close what is open: a kernel and a schedule end with `}}`",),
     )
+    TOO_DEEP = Entry(
+        "this expression is nested too deeply", ("give a part of it a name: an equation of its own costs nothing",)
+    )
     UNKNOWN_STATEMENT = Entry(
         "there is no {kind} `{name}`",
         ("see docs/language.md for all of them", "an equation is written `name[axes] = expression`"),

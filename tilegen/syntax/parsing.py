@@ -6,7 +6,7 @@ import difflib
 import re
 from functools import cache
 
-from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
@@ -17,6 +17,10 @@ from tilegen.syntax.scan import DIRECTIVES, STATEMENTS, Word, resume_point, word
 from tilegen.syntax.span import Source, Span
 
 _MANY = 8  # longer lists of what could stand here tell the author nothing
+
+
+_DEEPEST = 100  # levels of an expression; a level takes a few of Python's thousand stack frames
+_CHAINS = frozenset({"expr", "conjunction", "comparison", "sum", "product"})
 
 
 @cache
@@ -50,10 +54,28 @@ def parse(source: Source) -> ast.Kernel:
             text = _blanked(text, *gap)
         else:
             if not errors:
+                errors += _too_deep(source, tree)
+            if not errors:
                 kernel: ast.Kernel = Builder(source.name).transform(tree)
                 return kernel
             break
     raise TilegenError(tuple(errors))
+
+
+def _too_deep(source: Source, tree: Tree[Token]) -> list[Diagnostic]:
+    """An error at the first place that is nested deeper than what walks over the tree allows for."""
+    waiting: list[tuple[Tree[Token], int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _DEEPEST:
+            meta = node.meta
+            span = Span(source.name, meta.line, meta.column, meta.end_line, meta.end_column)
+            return [fault(Code.TOO_DEEP, span, wanted=f"at most {_DEEPEST} levels")]
+        # a chain `a + b + c` is flat here and becomes a tree as deep as it is long
+        levels = len(node.children) // 2 if node.data in _CHAINS else int(node.data != "exprs")
+        inside = depth + levels
+        waiting.extend((child, inside) for child in node.children if isinstance(child, Tree))
+    return []
 
 
 def _blanked(text: str, start: int, end: int) -> str:
