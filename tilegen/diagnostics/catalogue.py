@@ -169,7 +169,8 @@ class Code(enum.Enum):
         "both factors of a product are 16-bit by what is written; nothing is cast silently",
     )
     PRODUCT_TYPES = Entry(
-        "the two factors of this matrix product have different types", ("cast one of them",),
+        "the two factors of this matrix product have different types",
+        ("cast one of them",),
         "a tensor core multiplies two factors of one type",
     )
     UNKNOWN_TARGET = Entry("there is no target `{name}`", ("schedule for hopper or mls",))
@@ -343,7 +344,9 @@ class Code(enum.Enum):
         ("make both late, or neither", "declare a second tile of the same tensor for one of them"),
         "a slot of a ring is freed when all its readers are done with one iteration",
     )
-    TURNS_ALONE = Entry("there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",))
+    TURNS_ALONE = Entry(
+        "there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",)
+    )
     NOTHING_STALE = Entry(
         "no scaled sum here can keep an old exponent",
         ("leave `stale_max` out: it needs a softmax whose weights are summed or multiplied, and nothing else",),
