@@ -14,7 +14,7 @@ from tilegen.ir.folded import (
     Rescale,
     Weight,
 )
-from tilegen.ir.tile import Affine, Apply, Cast, Expr, Fold, Index, Number, Position, Read, Symbol
+from tilegen.ir.tile import Affine, Cast, Expr, Fold, Index, Number, Position, Read, Symbol
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">"}
 _INFIX |= {"ge": ">=", "and": "and", "or": "or"}

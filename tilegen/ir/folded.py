@@ -73,7 +73,8 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Exponent:
-    """name[axes] = maximum of factor * source along `over` (factor > 0, or None for 1): the common exponent of a scaled sum."""
+    """name[axes] = maximum of factor * source along `over` (factor > 0, or None for 1): the common exponent of a scaled
+    sum."""
 
     name: str
     source: str

@@ -18,7 +18,7 @@ from tilegen.ir.folded import (
 from tilegen.ir.tile import Apply, Cast, Expr, Fold, Read
 
 
-class InvalidFolded(AssertionError):
+class InvalidFolded(AssertionError):  # noqa: N818
     """A pass broke the rules of the folded program: an internal fault, not the user's."""
 
 
@@ -38,8 +38,11 @@ def verify(program: FoldedProgram) -> None:
         if op.name in known:
             _fault(op, f"{op.name} is defined twice")
         for name in _sources(op):
-            if name not in known and name not in tiles and name not in tensors and not (
-                isinstance(op, Rescale) and name in states
+            if (
+                name not in known
+                and name not in tiles
+                and name not in tensors
+                and not (isinstance(op, Rescale) and name in states)
             ):
                 _fault(op, f"{name} is read before it is defined")
         if isinstance(op, Elementwise) and _has_fold(op.value):

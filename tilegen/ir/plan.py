@@ -10,7 +10,8 @@ Conventions
 - `tile[rows, cols]` in shared memory: columns are cut into chunks of `chunk` elements (the swizzle width), each
   chunk stored as `rows` lines: byte(r, c) = (c div chunk) * rows * line + r * line + swizzled((c mod chunk) * size).
 - Fragments belong to one warpgroup of 128 threads. Layouts (hardware.md 3.4; thread t of 128, lane = t mod 32):
-    acc  64 x cols, cols/2 registers: element v at row 16*(t/32) + lane/4 + 8*((v/2)%2), column 8*(v/4) + 2*(lane%4) + v%2
+    acc  64 x cols, cols/2 registers: element v at row 16*(t/32) + lane/4 + 8*((v/2)%2),
+         column 8*(v/4) + 2*(lane%4) + v%2
     a    the A operand of wgmma: acc's elements packed two to a register, cols/4 registers
     row  one value a row, 2 registers (v is the row half), equal in the four lanes of a quad unless `partial`
     col  one value a column, cols/4 registers: element v at column 8*(v/2) + 2*(lane%4) + v%2
@@ -131,7 +132,8 @@ class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part.
 
     full: `full_arrivals` arrivals plus the expected bytes; empty: `empty_arrivals` arrivals, of one thread a
-    warpgroup (`release` "warpgroup") or of one a warp ("warp"). Barrier of stage s, part p: offset + 8 * (s * parts + p).
+    warpgroup (`release` "warpgroup") or of one a warp ("warp"). Barrier of stage s, part p:
+    offset + 8 * (s * parts + p).
     """
 
     name: str
@@ -227,7 +229,8 @@ class Coordinate:
 @dataclass(frozen=True)
 class Compute:
     """op: add sub mul div neg fma(a, b, c) · ex2 lg2 rcp sqrt rsqrt tanh erf abs floor min max pow ·
-    eq ne lt le gt ge and or not · select(c, a, b) · round(x) to `dtype` and back · ratio(a, b): a / b, 0 where b is 0"""
+    eq ne lt le gt ge and or not · select(c, a, b) · round(x) to `dtype` and back ·
+    ratio(a, b): a / b, 0 where b is 0"""
 
     op: str
     args: tuple[ElementExpr, ...]
@@ -239,7 +242,7 @@ ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Com
 
 @dataclass(frozen=True)
 class Bound:
-    """A condition on an element: row_factor * row + col_factor * col + offset >= 0, row and col local to the fragment."""
+    """A condition on an element: row_factor * row + col_factor * col + offset >= 0; row, col local to the fragment."""
 
     row_factor: int
     col_factor: int
@@ -262,7 +265,8 @@ class Let:
 
 @dataclass(frozen=True)
 class LetFloat:
-    """Bind a uniform float. `value` has no fragment in it. `load`: (tensor, index a dimension) reads one element instead."""
+    """Bind a uniform float. `value` has no fragment in it. `load`: (tensor, index a dimension) reads one element
+    instead."""
 
     name: str
     value: ElementExpr | None
@@ -361,7 +365,8 @@ class StoreCommit:
 
 @dataclass(frozen=True)
 class StoreWait:
-    """Wait until at most `pending` groups are unfinished: `read` until their shared memory is read, else until written."""
+    """Wait until at most `pending` groups are unfinished: `read` until their shared memory is read, else until
+    written."""
 
     pending: int
     read: bool
@@ -680,7 +685,8 @@ class IfVote:
 
 
 Operation: TypeAlias = (
-    "Let | LetFloat | Work | For | If | IfVote | Sweep | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait"
+    "Let | LetFloat | Work | For | If | IfVote | Sweep | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit"
+    " | StoreWait"
     " | WaitFull | WaitEmpty | ArriveEmpty | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
     " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
     " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector"
@@ -732,7 +738,8 @@ class TensorShape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`: dynamic, base 1024-aligned.
+    """A kernel. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`: dynamic, from a
+    base aligned to 1024.
 
     `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`: what the compiler
     mended or chose, in words.

@@ -103,7 +103,8 @@ class TileBuffer:
 
 @dataclass(frozen=True)
 class Store:
-    """How an output leaves: "rows" from registers, predicated · "tma" through shared memory (bytes of tile `host`, or its own)."""
+    """How an output leaves: "rows" from registers, predicated · "tma" through shared memory (bytes of tile `host`, or
+    its own)."""
 
     output: str
     via: str
@@ -126,7 +127,8 @@ class Workers:
 class WorkOrder:
     """Order of work items. axes: innermost first; descending: walked from the far end.
 
-    persistent: None, "static" (items dealt out round-robin) or "table" (by cost, ahead of the launch). group: (axis, bytes or None, count or None): items of the axis kept together.
+    persistent: None, "static" (items dealt out round-robin) or "table" (by cost, ahead of the launch).
+    group: (axis, bytes or None, count or None): items of the axis kept together.
     """
 
     axes: tuple[str, ...]

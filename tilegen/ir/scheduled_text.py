@@ -31,7 +31,9 @@ def print_scheduled(s: Scheduled) -> str:
     for store in s.stores:
         lines.append(f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}")
     for phase in s.phases:
-        head = f"stream {phase.axis} {phase.direction}{', own rows only' if phase.skip else ''}" if isinstance(phase, Stream) else "straight"
+        head = "straight"
+        if isinstance(phase, Stream):
+            head = f"stream {phase.axis} {phase.direction}{', own rows only' if phase.skip else ''}"
         lines += ["", head]
         for item in phase.body:
             lines += [f"  {line}" for line in _item(item, s)]

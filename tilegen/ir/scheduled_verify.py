@@ -8,7 +8,7 @@ from tilegen.ir.scheduled import Batch, Scheduled, Step, Stream
 from tilegen.ir.scheduled_text import print_scheduled
 
 
-class InvalidScheduled(AssertionError):
+class InvalidScheduled(AssertionError):  # noqa: N818
     """A rewrite broke the rules of the Scheduled program: an internal fault, not the user's."""
 
 

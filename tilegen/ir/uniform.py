@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -125,7 +125,8 @@ def evaluate(expr: Uniform, values: Mapping[str, int]) -> int:
     return int(_FOLD[expr.op](*(evaluate(a, values) for a in expr.args)))
 
 
-_FOLD_ALL = _FOLD | {
+_FOLD_ALL: dict[str, Callable[..., Any]] = {
+    **_FOLD,
     "ceildiv": lambda a, b: -(-a // b),
     "min": np.minimum,
     "max": np.maximum,

@@ -1,7 +1,8 @@
 """Make every fold read its identity outside the domain: a select in front of it, never arithmetic.
 
 The dead points of a product are zero on both sides: a tile's by zero fill, a weight's since it is zero there, and
-any other computed factor's by a select. A fold of a weight needs none either, since the weight of a guarded source is zero there.
+any other computed factor's by a select. A fold of a weight needs none either, since the weight of a guarded source is
+zero there.
 """
 
 from __future__ import annotations

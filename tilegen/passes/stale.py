@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.folded import Elementwise, Exponent, FoldedProgram, Product, Reduce, Rescale, Weight
+from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Product, Reduce, Rescale, Weight
 from tilegen.ir.scheduled import Stream
 from tilegen.ir.tile import Cast, Read
 from tilegen.passes.schedule import source_names
@@ -33,7 +33,8 @@ class ScaledSum:
     @property
     def members(self) -> frozenset[str]:
         """Names of the steps that the group stands for."""
-        return frozenset(o.name for o in (self.exponent, self.weight, *self.sums, *self.casts, *self.rescales))
+        steps: tuple[FoldedOp, ...] = (self.exponent, self.weight, *self.sums, *self.casts, *self.rescales)
+        return frozenset(step.name for step in steps)
 
     @property
     def limit(self) -> float:

@@ -323,9 +323,12 @@ class Consumer:
                     self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
             else:
                 o = self.c.scheduled.op(item.op)
-                if isinstance(o, Rescale) and isinstance(phase, Stream):
-                    if o.source not in active or o.exponent not in self.values.moving:
-                        continue  # nothing is accumulated yet, or its exponent is final
+                if (
+                    isinstance(o, Rescale)
+                    and isinstance(phase, Stream)
+                    and (o.source not in active or o.exponent not in self.values.moving)
+                ):
+                    continue  # nothing is accumulated yet, or its exponent is final
                 self._step(item, o, masked)
 
     def _kept(self, phase: Stream) -> list[ScaledSum]:

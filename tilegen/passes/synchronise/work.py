@@ -106,7 +106,7 @@ def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str,
 
 
 def streamed_bytes(s: Scheduled, axis: str) -> Uniform:
-    """Bytes of the streamed tiles that one position of a grid axis reads (an axis shared by a split counts its share)."""
+    """Bytes of the streamed tiles that one position of a grid axis reads (an axis shared by a split: its share)."""
     program = s.program.tile
     split = program.axis(axis).split
     total: Uniform = Int(0)
