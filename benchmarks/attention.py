@@ -74,6 +74,7 @@ def main() -> int:
             say("the hand-written kernels are compiled")
         ours = contestants({"tilegen": requested}, cells, folder, s)
         report = compete("Attention forward", "attention", cells, [*ours, *others], "tilegen", s)
+    print(report.text())
     return finished(report, ["tilegen"])
 
 

@@ -63,12 +63,13 @@ class Build:
         return Kernel(self.program, self.plan, self.artefacts)
 
     def summary(self) -> str:
-        """Registers, spills and compile time, or the error, on one line."""
+        """Registers, spills, compile time and what is not as planned, or the error, on one line."""
         if self.artefacts is None:
-            return " ".join(str(self.error).split())
+            return " ".join(str(self.error).split())[:400]
         usage = self.artefacts.usage
         spills = usage.spill_store_bytes + usage.spill_load_bytes
-        return f"{usage.registers} registers at entry, {spills} bytes spilled, {self.artefacts.seconds:.1f} s in NVRTC"
+        told = f"{usage.registers} registers at entry, {spills} bytes spilled, {self.artefacts.seconds:.1f} s in NVRTC"
+        return told + (f"; not as planned: {', '.join(self.gates)}" if self.gates else "")
 
 
 def compile_one(request: Request) -> Build:

@@ -7,7 +7,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.builds import ROOT, Request, compile_all, read, sample
 from benchmarks.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError, watchdog
-from benchmarks.providers import AbsentError, Provider, Tilegen, yardstick_cubin
+from benchmarks.providers import AbsentError, Provider, Requested, Tilegen, yardstick_cubin
 from benchmarks.report import Report
 from benchmarks.rounds import Cell, Launch, Sample, measure, run_rounds
 
@@ -73,15 +73,12 @@ def requested(workload: Any) -> Request:
     return sample(workload.spec, **workload.params)
 
 
-def contestants(
-    names: dict[str, Callable[[Any], Request]], workloads: Sequence[Any], folder: Path, s: Settings
-) -> list[Tilegen]:
+def contestants(names: dict[str, Requested], workloads: Sequence[Any], folder: Path, s: Settings) -> list[Tilegen]:
     """Build the kernels of every named contestant for every workload, and find those that do not survive a launch."""
-    pairs = [(request(w), w) for request in names.values() for w in workloads]
+    pairs = [(r, w) for request in names.values() for w in workloads if (r := request(w)) is not None]
     paths = compile_all((request for request, _ in pairs), folder)
     for request, path in paths.items():
-        built = read(path)
-        say(f"{request.label}: {built.summary()}{'; not as planned: ' * bool(built.gates)}{', '.join(built.gates)}")
+        say(f"{request.label}: {read(path).summary()}")
     broken = probed(pairs, paths, s.seed) if s.probe else {}
     return [Tilegen(name, request, paths, broken) for name, request in names.items()]
 
@@ -152,7 +149,7 @@ def checked_cell(workload: Any, providers: Sequence[Provider], seed: int) -> Cel
 def compete(
     title: str, stem: str, workloads: Sequence[Any], providers: Sequence[Provider], ours: str, s: Settings
 ) -> Report:
-    """Check and time everybody on every workload; write the report after each round. Prints it at the end."""
+    """Check and time everybody on every workload; the report is written after each round."""
     cells = []
     for workload in workloads:
         cells.append(checked_cell(workload, providers, s.seed))
@@ -173,7 +170,6 @@ def compete(
 
     told["rounds"] = run_rounds(cells, s.rounds, BEGAN + s.budget, measured, after_round)
     paths = report.write(s.out, name)
-    print(report.text())
     say("wrote " + ", ".join(map(str, paths)))
     return report
 

@@ -38,6 +38,7 @@ def main() -> int:
     with temporary_folder() as made:
         ours = contestants({"tilegen": requested}, cells, Path(made), s)
         report = compete("Matrix product", "gemm", cells, [*ours, Matmul()], "tilegen", s)
+    print(report.text())
     return finished(report, ["tilegen"])
 
 

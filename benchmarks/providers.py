@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.builds import Request, read
+from benchmarks.builds import Build, Request, read
 from benchmarks.gpu_worker import finish
 
 Outputs = tuple[Any, ...]  # tensors
@@ -18,6 +18,10 @@ Launch = Callable[[], Outputs]
 
 class AbsentError(RuntimeError):
     """Why a provider does not compete on a workload, in words."""
+
+
+OTHER_KERNELS = "for other kernels"
+Requested = Callable[[Any], Request | None]  # by workload; None: it does not compete there
 
 
 class Provider(Protocol):
@@ -35,15 +39,22 @@ class Tilegen:
     """Kernels from builds. `broken`: why a kernel is not to be run in this process."""
 
     name: str
-    request: Callable[[Any], Request]
+    request: Requested
     paths: Mapping[Request, Path]
     broken: Mapping[tuple[Request, Any], str]
 
     def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
         request = self.request(workload)
+        if request is None:
+            raise AbsentError(OTHER_KERNELS)
         if (request, workload) in self.broken:
             raise AbsentError(self.broken[request, workload])
         return tilegen_launch(str(self.paths[request]), inputs)
+
+    def build(self, workload: Any) -> Build | None:
+        """The build that competes there."""
+        request = self.request(workload)
+        return read(self.paths[request]) if request else None
 
 
 def tilegen_launch(build: str, inputs: Mapping[str, Any]) -> Launch:

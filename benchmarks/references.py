@@ -110,23 +110,31 @@ def attention_distance(
 ) -> Distance:
     """O judged by batch and head, LSE by its largest error; rows without a key are 0 and -inf to the bit."""
     found = distance("O", o, want_o, (0, 2), allowed)
-    dead = want_lse.isneginf()
-    wrong = (o != 0) & dead.transpose(1, 2).unsqueeze(-1)
+    wrong = (o != 0) & want_lse.isneginf().transpose(1, 2).unsqueeze(-1)
     if wrong.any():
         found.faults.append(f"O is not 0 in {_some(wrong)}, where a row has no key")
-    if lse is None:
-        return found
-    wrong = ~lse.isneginf() & dead
+    if lse is not None:
+        logarithms = lse_distance(lse, want_lse)
+        found.lse = logarithms.lse
+        found.faults += logarithms.faults
+    return found
+
+
+def lse_distance(lse: Tensor, want: Tensor) -> Distance:
+    """Logarithms of sums, judged by their absolute error; -inf where the sum is empty."""
+    found = Distance()
+    empty = want.isneginf()
+    wrong = ~lse.isneginf() & empty
     if wrong.any():
-        found.faults.append(f"LSE is not -inf in {_some(wrong)}, where a row has no key")
-    away = torch.where(dead, 0.0, (lse.to(want_lse.dtype) - want_lse).abs())
+        found.faults.append(f"LSE is not -inf in {_some(wrong)}, where there is nothing to sum")
+    away = torch.where(empty, 0.0, (lse.to(want.dtype) - want).abs())
     bad = ~(away <= ALLOWED_LSE)  # NaN is bad
     found.lse = float(away.max()) if away.numel() else 0.0
     if bad.any():
         index = tuple(int(n) for n in bad.nonzero()[0])
         found.faults.append(
             f"LSE is off by up to {found.lse:.2e}, allowed {ALLOWED_LSE:.0e}; in {_some(bad)}: "
-            f"{lse[index].item():.6g}, exactly {want_lse[index].item():.6g}"
+            f"{lse[index].item():.6g}, exactly {want[index].item():.6g}"
         )
     return found
 

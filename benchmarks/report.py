@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,9 +156,9 @@ def _number(value: float | None) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width; what begins with a digit, and its header, stands to the right."""
+    """Columns of equal width; numbers, and their header, stand to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    right = [any(row[n][:1].isdigit() for row in rows[1:]) for n in range(len(widths))]
+    right = [all(re.fullmatch(r"[\d.e()+–-]+( \([\d.–]+\))?", row[n]) for row in rows[1:]) for n in range(len(widths))]
     return [
         "  ".join(t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)).rstrip()
         for row in rows

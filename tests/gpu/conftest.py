@@ -8,9 +8,20 @@ import pytest
 
 from tests.gpu.harness import Harness
 
+_NOTES = pytest.StashKey[list[str]]()
+
 
 @pytest.fixture(scope="session")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     harness = Harness(tmp_path_factory.mktemp("kernels"))
+    request.config.stash[_NOTES] = harness.notes
     yield harness
     harness.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    notes = config.stash.get(_NOTES, [])
+    if notes:
+        terminalreporter.section("measured on the GPU")
+        for note in notes:
+            terminalreporter.write_line(note)

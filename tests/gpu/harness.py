@@ -22,28 +22,29 @@ class Harness:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._paths: dict[Request, Path] = {}
         self._worker = GpuWorker()
-        self._deaths: Counter[Request] = Counter()
+        self._deaths: Counter[str] = Counter()
+        self.notes: list[str] = []  # what was measured; shown when all is done
 
     def build(self, requests: Iterable[Request]) -> None:
         """Compile these, in parallel. A fault fails the tests that run the kernel."""
-        self._paths.update(compile_all(requests, self._folder))
+        compile_all(requests, self._folder)
 
-    def run(self, check: str, request: Request, limit: float = 60.0, **arguments: Any) -> Any:
-        """The value of `check`, a "module:function" of this folder, called with the build's path and a fresh seed."""
-        if self._deaths[request] >= _DEATHS:
-            pytest.fail(f"{request.label} hung or broke the GPU {_DEATHS} times: not run again", pytrace=False)
-        self.build([request])
+    def run(self, check: str, request: Request | None = None, limit: float = 60.0, **arguments: Any) -> Any:
+        """The value of `check`, a "module:function" of this folder, called with a fresh seed and, where a kernel is
+        requested, the path of its build."""
+        what = request.label if request else check
+        if self._deaths[what] >= _DEATHS:
+            pytest.fail(f"{what} hung or broke the GPU {_DEATHS} times: not run again", pytrace=False)
+        build = [str(compile_all([request], self._folder)[request])] if request else []
         seed = int(os.environ.get("TILEGEN_TEST_SEED") or secrets.randbits(31))
         told = ", ".join(f"{name}={value}" for name, value in {**arguments, "seed": seed}.items())
         try:
-            return self._worker.call(
-                f"tests.gpu.{check}", str(self._paths[request]), seed=seed, limit=limit, **arguments
-            )
+            return self._worker.call(f"tests.gpu.{check}", *build, seed=seed, limit=limit, **arguments)
         except (WorkerDiedError, CallFailedError) as e:
-            self._deaths[request] += isinstance(e, WorkerDiedError)
-            pytest.fail(f"{request.label}: {told}\n{e}", pytrace=False)
+            failure = e
+        self._deaths[what] += isinstance(failure, WorkerDiedError)
+        pytest.fail(f"{what}: {told}\n{failure}", pytrace=False)
 
     def close(self) -> None:
         self._worker.close()

@@ -1,0 +1,164 @@
+"""Schedules of one sample against each other and against its own: one line each, best first.
+
+    python benchmarks/variants.py fa3_fwd FILE -D 128 -S 8192 --mask causal
+    python benchmarks/variants.py gemm FILE --size 8192,8192,8192
+
+FILE holds schedules, each below a line `=== NAME`, without the words `schedule hopper { }` around them:
+
+    === wide
+    block i 192, j [80|96|112]
+    consumers 3 over i
+    stages k [2|3], v 2
+
+Alternatives in brackets make a schedule of every combination (here six). A line `=== NAME if D=64 causal=true` limits
+a schedule to kernels with these parameters. The sample's own schedule competes as "own".
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.attention import LENGTHS, MASKS, workloads
+from benchmarks.builds import Request
+from benchmarks.contest import compete, contestants, parser, requested, settings, temporary_folder
+from benchmarks.gemm import SIZES, size
+from benchmarks.providers import OTHER_KERNELS, Requested
+from benchmarks.report import Report, aligned, paired, tflops
+from benchmarks.workloads import Gemm
+
+OWN = "own"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The directives of one schedule, and the parameters it is for."""
+
+    name: str
+    directives: str
+    only: tuple[tuple[str, str], ...] = ()
+
+    def serves(self, workload: Any) -> bool:
+        params = {name: str(value).lower() for name, value in workload.params.items()}
+        return all(params.get(name) == value.lower() for name, value in self.only)
+
+
+def read_variants(text: str) -> list[Variant]:
+    """The schedules of a FILE, alternatives spelt out. Raises ValueError for text before the first `===`."""
+    before, *parts = re.split(r"^===[ \t]*(.*)$", text, flags=re.M)
+    if before.strip() or not parts:
+        raise ValueError("the file does not begin with a line `=== NAME`")
+    found = []
+    for head, body in zip(parts[::2], parts[1::2], strict=True):
+        name, _, condition = head.partition(" if ")
+        only = tuple(tuple(word.split("=", 1)) for word in condition.split())
+        if any(len(pair) != 2 for pair in only):
+            raise ValueError(f"`{condition}` is not NAME=VALUE …")
+        found += [Variant(" ".join([name.strip(), *chosen]), text, only) for chosen, text in _spelt_out(body.strip())]
+    return found
+
+
+def _spelt_out(body: str) -> list[tuple[list[str], str]]:
+    """Every combination of the bracketed alternatives: what was chosen, and the text."""
+    pieces = re.split(r"\[([^\]]*\|[^\]]*)\]", body)
+    choices = [[c.strip() for c in piece.split("|")] for piece in pieces[1::2]]
+    out = []
+    for chosen in product(*choices):
+        text = "".join(a + b for a, b in zip(pieces[::2], [*chosen, ""], strict=True))
+        out.append((list(chosen), text))
+    return out
+
+
+def with_schedule(spec: str, directives: str) -> str:
+    """The spec with this schedule for Hopper in place of its own."""
+    kept, rest = "", spec
+    while match := re.search(r"^[ \t]*schedule\s+hopper\b[^{]*\{", rest, flags=re.M):
+        end, depth = match.end(), 1
+        while depth:
+            depth += {"{": 1, "}": -1}.get(rest[end], 0)
+            end += 1
+        kept, rest = kept + rest[: match.start()], rest[end:].removeprefix("\n")
+    body, _, after = (kept + rest).rpartition("}")
+    return f"{body}  schedule hopper {{\n{directives}\n  }}\n}}{after}"
+
+
+def request_of(variant: Variant, workload: Any) -> Request | None:
+    """None where the variant is for other kernels."""
+    if not variant.serves(workload):
+        return None
+    own = own_request(workload)
+    spec = Path(own.spec).read_text(encoding="utf-8")
+    return replace(own, spec=with_schedule(spec, variant.directives))
+
+
+def own_request(workload: Any) -> Request:
+    """Ungated: a schedule whose machine code is not as planned is timed all the same, and said to be so."""
+    return replace(requested(workload), gated=False)
+
+
+def ranking(report: Report, notes: Callable[[str, Any], str]) -> list[str]:
+    """For each workload a line a schedule, fastest first: TFLOP/s, how many times as fast as `own`, error, notes."""
+    lines = []
+    for cell in report.cells:
+        own = cell.samples.get(OWN, [])
+        rows = [["schedule", "TFLOP/s", "/ own", "error", ""]]
+        competing = [n for n in report.names if cell.absent.get(n) != OTHER_KERNELS]
+        for name in sorted(competing, key=lambda n: -(tflops(cell, n) or 0.0)):
+            speed = tflops(cell, name)
+            ratio = paired(cell.samples.get(name, []), own)
+            rows.append([
+                name, "–" if speed is None else f"{speed:.1f}", str(ratio or "–"),
+                f"{cell.errors[name]['output']:.1e}" if name in cell.errors else "–",
+                cell.absent.get(name) or notes(name, cell.workload),
+            ])  # fmt: skip
+        lines += [cell.workload.label, *aligned(rows), ""]
+    return lines
+
+
+def main() -> int:
+    p = parser("Times schedules of a sample against each other on the GPU.")
+    p.formatter_class = argparse.RawDescriptionHelpFormatter
+    p.add_argument("sample", choices=["fa3_fwd", "gemm"])
+    p.add_argument("files", type=Path, nargs="+", metavar="FILE", help="schedules, each below a line `=== NAME`")
+    p.add_argument("-D", type=int, nargs="+", default=[128], help="head sizes")
+    p.add_argument("-S", type=int, nargs="+", default=LENGTHS[1:2], help="sequence lengths")
+    p.add_argument("-T", nargs="+", default=["bf16"], choices=["bf16", "f16"], help="types")
+    p.add_argument("--mask", nargs="+", default=list(MASKS), choices=list(MASKS), help="masks")
+    p.add_argument("--size", type=size, action="append", metavar="M,N,K", help="of a product")
+    p.set_defaults(rounds=3)
+    options = p.parse_args()
+    s = settings(options)
+    try:
+        variants = [v for file in options.files for v in read_variants(file.read_text(encoding="utf-8"))]
+    except (OSError, ValueError) as e:
+        p.error(str(e))
+    cells: Sequence[Any] = [Gemm(*each, T) for T in options.T for each in options.size or SIZES]
+    if options.sample == "fa3_fwd":
+        cells = workloads(options.D, options.S, options.mask, options.T, [1])
+    with temporary_folder() as made:
+        names: dict[str, Requested] = {OWN: own_request}
+        names |= {v.name: partial(request_of, v) for v in variants}
+        providers = {p.name: p for p in contestants(names, cells, Path(made), s)}
+        report = compete(
+            f"Schedules of {options.sample}", f"variants-{options.sample}", cells, list(providers.values()), OWN, s
+        )
+
+        def notes(name: str, workload: Any) -> str:
+            built = providers[name].build(workload)
+            return built.summary() if built else ""
+
+        print("\n".join(ranking(report, notes)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

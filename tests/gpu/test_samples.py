@@ -1,0 +1,102 @@
+"""The other samples on the GPU against exact results, at sizes that are and are not multiples of their blocks."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from benchmarks.builds import Request, sample
+from tests.gpu.harness import Harness
+
+pytestmark = pytest.mark.gpu
+
+Sizes = dict[str, int]
+HALVES = ("bf16", "f16")
+# rows of 16 bytes are what TMA needs, so inner extents are multiples of 8; K = 0 … 5 steps of a ring of 4 (case 41)
+PRODUCTS = [
+    *((256, 512, K) for K in (0, 8, 64, 128, 192, 256, 320, 328)),
+    (1, 8, 8), (64, 40, 72), (130, 264, 72), (257, 8, 136), (0, 8, 8), (1000, 1000, 1000), (2048, 2048, 2048),
+]  # fmt: skip
+LOGSUMEXPS = [(1, 1), (128, 128), (130, 137), (64, 0), (257, 1000), (1000, 50257)]
+MATRICES = [
+    (1, 8),
+    (7, 64),
+    (128, 64),
+    (130, 136),
+    (129, 72),
+    (1000, 1000),
+    (300, 4096),
+    (2048, 512),
+    (40, 20008),
+    (5, 0),
+]
+LENGTHS = [(1, 1), (5, 2), (9, 137), (128, 128), (300, 0), (1000, 1025), (1025, 64), (2048, 2048)]
+
+
+def cases() -> list[tuple[Request, Sizes]]:
+    """Every sample with every set of its parameters and sizes."""
+    out: list[tuple[Request, Sizes]] = []
+    for T, name in product(HALVES, ("gemm", "gemm_bias_gelu", "swiglu")):
+        out += [(sample(name, T=T), {"M": M, "N": N, "K": K}) for M, N, K in PRODUCTS]
+    for T, D in product(HALVES, (64, 128, 256)):
+        out += [(sample("gemm_logsumexp", T=T, D=D), {"M": M, "V": V}) for M, V in LOGSUMEXPS]
+    for T in HALVES:
+        out += [(sample("row_softmax", T=T), {"M": M, "N": N}) for M, N in MATRICES]
+    for T in (*HALVES, "f32"):
+        out += [(sample("copy", T=T), {"M": M, "N": N}) for M, N in MATRICES]
+    out += [(sample("copy", T="f32"), {"M": M, "N": N}) for M, N in ((7, 4), (33, 252), (250, 252))]  # case 31
+    for T, D, causal in product(HALVES, (64, 128), (False, True)):
+        request = sample("attention_softcap_alibi", T=T, D=D, causal=causal)
+        for (Sq, Sk), G in product(LENGTHS, (1, 3)):
+            out.append((request, {"B": 2, "Hk": 2, "G": G, "Sq": Sq, "Sk": Sk}))
+    return out
+
+
+CASES = cases()
+REFUSED: list[tuple[Request, Sizes, str]] = [
+    (sample("gemm", T="f16"), {"M": 64, "N": 64, "K": 12}, "TMA_STRIDE_ALIGNMENT"),  # case 30
+    (sample("gemm", T="bf16"), {"M": 64, "N": 63, "K": 64}, "TMA_STRIDE_ALIGNMENT"),
+    (sample("copy", T="f32"), {"M": 64, "N": 250}, "TMA_STRIDE_ALIGNMENT"),  # case 31
+    (sample("row_softmax", T="bf16"), {"M": 64, "N": 9}, "TMA_STRIDE_ALIGNMENT"),
+]
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, Request):
+        return value.label.replace(" ", "-")
+    return "x".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built(gpu: Harness) -> None:
+    gpu.build([request for request, *_ in (*CASES, *REFUSED)])
+
+
+@pytest.mark.parametrize(("kernel", "sizes"), CASES, ids=_name)
+def test_equals_the_exact_result(gpu: Harness, kernel: Request, sizes: Sizes) -> None:
+    gpu.run("sample_checks:matches", kernel, sizes=sizes, layout="dense")
+
+
+FRAMED = [
+    ("gemm", {"M": 300, "N": 264, "K": 136}),
+    ("gemm_bias_gelu", {"M": 300, "N": 264, "K": 136}),
+    ("swiglu", {"M": 300, "N": 264, "K": 136}),
+    ("gemm_logsumexp", {"M": 300, "V": 777}),
+    ("row_softmax", {"M": 300, "N": 1000}),
+    ("copy", {"M": 300, "N": 264}),
+    ("attention_softcap_alibi", {"B": 2, "Hk": 2, "G": 3, "Sq": 300, "Sk": 333}),
+]
+
+
+@pytest.mark.parametrize("T", HALVES)
+@pytest.mark.parametrize(("name", "sizes"), FRAMED, ids=_name)
+def test_strided_tensors(gpu: Harness, name: str, sizes: Sizes, T: str) -> None:
+    """What lies between and around the rows is NaN: neither read into a result nor written."""
+    gpu.run("sample_checks:matches", sample(name, T=T), sizes=sizes, layout="framed")
+
+
+@pytest.mark.parametrize(("kernel", "sizes", "code"), REFUSED, ids=_name)
+def test_rows_that_tma_cannot_read_are_refused(gpu: Harness, kernel: Request, sizes: Sizes, code: str) -> None:
+    gpu.run("sample_checks:refuses", kernel, sizes=sizes, code=code)
