@@ -11,7 +11,10 @@ import pytest
 from tests.oracle.brute import brute_force
 from tests.oracle.specs import FEATURES, spec
 from tilegen.ir.tile import TileProgram
-from tilegen.oracle import evaluate, random_inputs, scalar_values
+from tilegen.oracle import Space, evaluate, random_inputs, scalar_values
+from tilegen.oracle.chunks import BUDGET, Planner
+from tilegen.oracle.domain import Domain
+from tilegen.oracle.field import Field
 from tilegen.sema import load
 
 ROOT = Path(__file__).parents[2]
@@ -102,3 +105,31 @@ def test_small_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tilegen.oracle.chunks.BUDGET", 1)
     for sizes, scalars in feature.runs:
         agree(spec(feature.text, **feature.params), sizes, scalars)
+
+
+@pytest.mark.parametrize("wild", [0.0, 0.01])
+@pytest.mark.parametrize("path", ["samples/fa3_fwd.tile", "tests/specs/attention_bwd.tile", "tests/specs/ragged.tile"])
+def test_small_chunks_change_no_spec(path: str, wild: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilegen.oracle.chunks.BUDGET", 1)
+    params, sizes = TINY[path][0]
+    agree(load(ROOT / path, params), sizes, wild=wild)
+
+
+def test_arrays_stay_within_the_budget() -> None:
+    for path, sizes in [
+        ("samples/fa3_fwd.tile", {"B": 4, "Sq": 8192, "Sk": 8192, "Hk": 8, "G": 4}),
+        ("tests/specs/attention_bwd.tile", {"B": 1, "Sq": 4096, "Sk": 4096, "Hk": 2, "G": 1}),
+        ("samples/gemm.tile", {"M": 8192, "N": 8192, "K": 8192}),
+    ]:
+        program = load(ROOT / path, {})
+        space = Space.of(program, sizes)
+        outputs = [d for d in program.definitions if d.output]
+        domain = Domain(space, lambda expr, box: Field.exact((), np.zeros(())), lambda expr: ())
+        seen = []
+        for group, boxes in Planner(space, domain).groups(outputs):
+            seen += [d.name for d in group]
+            widest = {leaf: max(len(box[leaf]) for box in boxes) for leaf in boxes[0]}
+            stream = max(space.extent(leaf) for leaf in space.leaf_set(a.name for a in program.axes))
+            rows = [n for leaf, n in widest.items() if n > 1 and space.extent(leaf) == stream]
+            assert np.prod(rows) * (stream if len(rows) == 1 else 1) <= BUDGET
+        assert sorted(seen) == sorted(d.name for d in outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from tilegen.ir.tile import Apply, Cast, Definition, Expr, Fold, Read, TileProgram
@@ -12,7 +12,7 @@ from tilegen.oracle.evaluator import Reach, factors
 from tilegen.oracle.named import Axes, union
 from tilegen.oracle.space import Box, Space
 
-BUDGET = 1 << 22  # elements of one array
+BUDGET = 1 << 21  # elements of one array: 16 MB, the fastest of those tried on attention
 
 
 class Planner:
@@ -24,11 +24,14 @@ class Planner:
         self._reach = Reach(space)
 
     def groups(self, outputs: Sequence[Definition]) -> Iterator[tuple[list[Definition], list[Box]]]:
-        """Outputs that share their work, and the boxes over the axes that all of them can be cut along."""
+        """Outputs that share their work, and the boxes over the axes that all of them can be cut along. Where these
+        are too few to keep arrays small, and each output on its own has more, they are evaluated apart."""
         cuts = {o.name: self._cuttable(o) for o in outputs}
         shared = frozenset.intersection(*cuts.values()) if cuts else frozenset()
-        together = [list(outputs)] if shared or len(outputs) < 2 else [[o] for o in outputs]
-        for group in together:
+        least = _largest(self._extents(outputs), dict.fromkeys(shared, 1))
+        alone = max((_largest(self._extents([o]), dict.fromkeys(cuts[o.name], 1)) for o in outputs), default=1)
+        apart = least > max(alone, BUDGET)
+        for group in [[o] for o in outputs] if apart else [list(outputs)]:
             yield group, self._boxes(group, sorted(frozenset.intersection(*(cuts[o.name] for o in group))))
 
     def _cuttable(self, output: Definition) -> frozenset[str]:
@@ -41,20 +44,21 @@ class Planner:
         return frozenset(self._reach.definition(output)) - folded
 
     def _boxes(self, outputs: Sequence[Definition], cut: Sequence[str]) -> list[Box]:
-        arrays = [axes for d in closure(self._space.program, outputs) for axes in self._arrays(d)]
-        extents = {a: self._space.extent(a) for axes in arrays for a in axes}
-        extents |= {a: self._space.extent(a) for a in cut}
+        arrays = self._extents(outputs)
         length = dict.fromkeys(cut, 1)
-
-        def largest(length: dict[str, int]) -> int:
-            return max((prod(length.get(a, extents[a]) for a in axes) for axes in arrays), default=1)
-
+        extents = {a: self._space.extent(a) for a in cut}
         for axis in reversed(cut):  # the longest pieces that fit, one axis after the other
-            while length[axis] < extents[axis] and largest({**length, axis: length[axis] * 2}) <= BUDGET:
+            growing = [a for a in arrays if axis in a]
+            while length[axis] < extents[axis] and _largest(growing, {**length, axis: length[axis] * 2}) <= BUDGET:
                 length[axis] *= 2
         pieces = [[range(at, min(at + length[a], extents[a])) for at in range(0, extents[a], length[a])] for a in cut]
         rest = self._space.whole(a for a in union(*(self._reach.definition(o) for o in outputs)) if a not in cut)
         return [{**rest, **dict(zip(cut, combination, strict=True))} for combination in itertools.product(*pieces)]
+
+    def _extents(self, outputs: Sequence[Definition]) -> list[dict[str, int]]:
+        """The extent of each axis of each array that evaluating the outputs holds."""
+        arrays = {axes for d in closure(self._space.program, outputs) for axes in self._arrays(d)}
+        return [{a: self._space.extent(a) for a in axes} for axes in arrays]
 
     def _arrays(self, definition: Definition) -> Iterator[Axes]:
         """The axes of each array that evaluating a definition holds."""
@@ -85,6 +89,11 @@ class Planner:
                 yield from self._held(value, around)
             case _:
                 return
+
+
+def _largest(arrays: Sequence[Mapping[str, int]], length: Mapping[str, int]) -> int:
+    """The elements of the largest array where the axes of `length` are cut to that."""
+    return max((prod(length.get(axis, n) for axis, n in extents.items()) for extents in arrays), default=1)
 
 
 def closure(program: TileProgram, outputs: Iterable[Definition]) -> list[Definition]:

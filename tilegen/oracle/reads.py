@@ -81,14 +81,24 @@ class Tensors:
         space = self._space
         names = [c for c in coordinates if isinstance(c, str)]
         leaves = [leaf for name in names for leaf in space.leaves(name)]
-        dense = space.token_dims(tensor) is None
-        if len(names) < len(coordinates) or len(set(leaves)) < len(leaves) or not dense:
+        if len(names) < len(coordinates) or len(set(leaves)) < len(leaves):
             return None
         extents = tuple(space.extent(name) for name in names)
         if any(e > d for e, d in zip(extents, space.dims(tensor), strict=True)):
             return None
-        array = self._arrays[tensor.name][tuple(slice(0, e) for e in extents)]
-        array = array.reshape(tuple(space.extent(leaf) for leaf in leaves))
+        array = self._arrays[tensor.name]
+        shape = {leaf: space.extent(leaf) for leaf in leaves}
+        tokens = space.token_dims(tensor)
+        if tokens is not None:  # one sequence at a time is a slice, several are not
+            batch, at, ragged = tokens
+            sequence = box[names[batch]]
+            if space.leaves(names[batch]) != (names[batch],) or len(sequence) != 1:
+                return None
+            start = int(space.starts(ragged.size)[sequence.start])
+            array = np.expand_dims(_sequence(array, at - (batch < at), start, extents[at]), batch)
+            shape[names[batch]] = 1
+            box = {**box, names[batch]: range(1)}
+        array = array[tuple(slice(0, e) for e in extents)].reshape(tuple(shape[leaf] for leaf in leaves))
         array = array[tuple(slice(box[leaf].start, box[leaf].stop) for leaf in leaves)]
         ordered, axes = arrange(array, tuple(leaves))
         return axes, ordered
@@ -117,6 +127,13 @@ class Tensors:
             return axes, np.zeros(shape, dtype=array.dtype), np.zeros(shape, dtype=np.bool_)
         clipped = tuple(np.clip(i, 0, extent - 1) for i, extent in zip(index, array.shape, strict=True))
         return axes, np.broadcast_to(array[clipped], shape), valid
+
+
+def _sequence(array: Array, axis: int, start: int, length: int) -> Array:
+    """`length` tokens from `start` on; what is past the last one does not exist and reads as 0."""
+    part = array[(slice(None),) * axis + (slice(start, start + length),)]
+    missing = [(0, length - n if at == axis else 0) for at, n in enumerate(part.shape)]
+    return np.pad(part, missing) if part.shape[axis] < length else part
 
 
 def _number(array: Array) -> Array:
