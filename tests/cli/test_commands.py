@@ -165,6 +165,14 @@ def test_check_says_that_all_is_well_and_writes_nothing(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_check_names_a_schedule_that_asks_for_more_than_the_machine_has(tmp_path: Path) -> None:
+    spec = tmp_path / "gemm.tile"
+    spec.write_text(Path(GEMM).read_text().replace("stages a 4, b 4", "stages a 9, b 4"))
+    text = fails(1, "check", spec)
+    assert "error[SHARED_MEMORY" in text
+    assert f"{spec}:" in text
+
+
 def test_check_fails_where_the_machine_code_differs_from_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilegen.targets.hopper.gates.MAX_MOVES", -1)
     monkeypatch.setattr("tilegen.targets.hopper.sass.MOVES", ("HGMMA",))

@@ -313,7 +313,8 @@ class Code(enum.Enum):
         ("leave its block out", "make it streamed or a grid axis first"),
     )
     GRID_FOLDED = Entry(
-        "`{name}` folds over {axis}, so the axis cannot be shared out to work items: each would hold a part of the fold",
+        "`{name}` folds over {axis}, so the axis cannot be shared out to work items: each would hold a part of the "
+        "fold",
         ("stream {axis} or hold it", "take {axis} out of `grid`"),
     )
     HOLD_NEEDS_EXTENT = Entry(
@@ -328,7 +329,8 @@ class Code(enum.Enum):
     STAGE_COUNT = Entry("the ring of {tile} needs at least one stage", ("give a depth of 1 or more",))
     NO_PRODUCT = Entry("the equation `{name}` holds no product to place", ("name an equation with a product in it",))
     DISTANCE_TOO_FAR = Entry(
-        "`{name}` cannot be that far from the other operations: its operands of one earlier iteration are kept, no more",
+        "`{name}` cannot be that far from the other operations: its operands of one earlier iteration are kept, no "
+        "more",
         ("use a distance of 1",),
     )
     STEP_ORDER = Entry(
@@ -430,7 +432,8 @@ class Code(enum.Enum):
         "a wait sees a phase's parity only, so no phase may end twice around it",
     )
     PIPELINE_SKIPPED = Entry(
-        "{who} may take an older round of the {barrier} for round {generation}: it does not know that the one before is over",
+        "{who} may take an older round of the {barrier} for round {generation}: it does not know that the one before "
+        "is over",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "a wait sees a phase's parity only, so the phase before is known to be over",
     )
@@ -445,7 +448,8 @@ class Code(enum.Enum):
         "a slot is read in the round in which it was filled",
     )
     PIPELINE_FENCE = Entry(
-        "{statement}: threads wrote these bytes, and no proxy fence follows before {who} hands them to TMA or the tensor core",
+        "{statement}: threads wrote these bytes, and no proxy fence follows before {who} hands them to TMA or the "
+        "tensor core",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "fence.proxy.async stands between generic writes and asynchronous accesses",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilegen.checks import resources
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import ParamValue, TileProgram
@@ -36,7 +37,10 @@ class Compilation:
 def compile_source(source: Source, params: Mapping[str, str | ParamValue], target: str = "hopper") -> Compilation:
     """Compile a spec and run every static check. Raises TilegenError with all that is wrong."""
     program = load(source, params)
-    built = build(lower(program, target), source)
+    plan = lower(program, target)
+    if faults := resources.check(plan):
+        raise TilegenError(tuple(faults))
+    built = build(plan, source)
     if built.diagnostics:
         raise TilegenError(built.diagnostics)
-    return Compilation(program, built.plan, built)
+    return Compilation(program, plan, built)
