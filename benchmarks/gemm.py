@@ -34,7 +34,7 @@ def main() -> int:
     p.add_argument("-T", nargs="+", default=["bf16"], choices=["bf16", "f16"], help="types")
     options = p.parse_args()
     s = settings(options)
-    cells = [Gemm(*each, T) for T in options.T for each in options.size or SIZES]
+    cells = [Gemm(*each, T=T) for T in options.T for each in options.size or SIZES]
     with temporary_folder() as made:
         ours = contestants({"tilegen": requested}, cells, Path(made), s)
         report = compete("Matrix product", "gemm", cells, [*ours, Matmul()], "tilegen", s)

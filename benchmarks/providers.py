@@ -148,8 +148,12 @@ def _yardstick(folder: str) -> Any:
     found = importlib.util.spec_from_file_location("reference", path)
     if not path.exists() or found is None or found.loader is None:
         raise AbsentError(f"there is no {path}")
-    module = sys.modules["reference"] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = sys.modules["reference"] = importlib.util.module_from_spec(found)  # where its dataclasses look
+    try:
+        found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules["reference"]
+        raise
     return module
 
 

@@ -141,7 +141,7 @@ def main() -> int:
         variants = [v for file in options.files for v in read_variants(file.read_text(encoding="utf-8"))]
     except (OSError, ValueError) as e:
         p.error(str(e))
-    cells: Sequence[Any] = [Gemm(*each, T) for T in options.T for each in options.size or SIZES]
+    cells: Sequence[Any] = [Gemm(*each, T=T) for T in options.T for each in options.size or SIZES]
     if options.sample == "fa3_fwd":
         cells = workloads(options.D, options.S, options.mask, options.T, [1])
     with temporary_folder() as made:

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) {name}(const float* x, floa
   }}
 }}
 """
-    tensors = {"X": (("N",), False), "Y": (("N",), True)}
+    tensors: dict[str, tuple[tuple[str, ...], bool]] = {"X": (("N",), False), "Y": (("N",), True)}
     params = (PointerParam("X"), PointerParam("Y"), SizeParam("N"))
     return small_kernel(name, cuda, tensors, params, op("ceildiv", "N", 128))
 

@@ -172,16 +172,16 @@ def runs_in_a_fresh_thread(build: str, *, seed: int) -> None:
 
     def work() -> None:
         try:
-            run(k, outputs, **inputs)
+            k(**inputs, **{name: placed.tensor for name, placed in outputs.items()})
         except BaseException as e:
             raised.append(e)
 
-    torch.cuda.synchronize()
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     if raised:
         raise raised[0]
+    finish("a launch from a fresh thread")
     _judge_small(outputs, wanted, "in a fresh thread")
 
 

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.gpu.harness import Harness
 
-_NOTES = pytest.StashKey[list[str]]()
+_HARNESS = pytest.StashKey[Harness]()
 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     harness = Harness(tmp_path_factory.mktemp("kernels"))
-    request.config.stash[_NOTES] = harness.notes
+    request.config.stash[_HARNESS] = harness
     yield harness
     harness.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    notes = config.stash.get(_NOTES, [])
-    if notes:
-        terminalreporter.section("measured on the GPU")
-        for note in notes:
-            terminalreporter.write_line(note)
+    harness = config.stash.get(_HARNESS, None)
+    if harness is None:
+        return
+    terminalreporter.section("measured on the GPU")
+    for note in harness.notes:
+        terminalreporter.write_line(note)
+    for of, error in sorted(harness.worst.items()):
+        terminalreporter.write_line(f"largest error of {of}: {error:.2e}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Nothing interrupts a call that waits for the GPU: a test that takes too long ends the process, saying where."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(120, method="thread"))

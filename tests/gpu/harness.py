@@ -25,6 +25,7 @@ class Harness:
         self._worker = GpuWorker()
         self._deaths: Counter[str] = Counter()
         self.notes: list[str] = []  # what was measured; shown when all is done
+        self.worst: dict[str, float] = {}  # of what, and the largest error; likewise
 
     def build(self, requests: Iterable[Request]) -> None:
         """Compile these, in parallel. A fault fails the tests that run the kernel."""
@@ -45,6 +46,10 @@ class Harness:
             failure = e
         self._deaths[what] += isinstance(failure, WorkerDiedError)
         pytest.fail(f"{what}: {told}\n{failure}", pytrace=False)
+
+    def saw(self, of: str, error: float) -> None:
+        """Keep the largest error of something, to be shown when all is done."""
+        self.worst[of] = max(error, self.worst.get(of, 0.0))
 
     def close(self) -> None:
         self._worker.close()

@@ -12,6 +12,7 @@ from benchmarks.gpu_worker import finish
 from benchmarks.references import Distance, attention, attention_distance, distance, lse_distance
 from tests.gpu.tensors import DEVICE, TYPES, Placed, generator, judge, kernel, place, run_twice, same_bits
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import TensorShape
 from tilegen.ir.uniform import evaluate
 from tilegen.runtime.kernel import Kernel
 
@@ -41,7 +42,7 @@ def refuses(build: str, *, sizes: dict[str, int], code: str, seed: int) -> None:
     judge([] if code in codes else [f"refused by {codes or 'nothing'}, not by {code}"])
 
 
-def _given(k: Kernel) -> list[Tensor]:
+def _given(k: Kernel) -> list[TensorShape]:
     return [t for t in k.plan.tensors if not t.output]
 
 

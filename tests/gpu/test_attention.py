@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,8 @@ KERNELS = {
 }
 LENGTHS = [
     *((S, S) for S in (1, 9, 12, 64, 128, 137, 1000, 1025, 2048, 4096)),
-    (1, 137), (5, 2), (3, 128), (128, 1000), (137, 9), (1000, 300), (1025, 64), (64, 1), (2048, 4096), (300, 0), (0, 64),
+    (1, 137), (5, 2), (3, 128), (128, 1000), (137, 9), (1000, 300), (1025, 64), (64, 1), (2048, 4096), (300, 0),
+    (0, 64),
 ]  # fmt: skip
 # (B, Hk, G, Sq, Sk): more work items than an H200 has multiprocessors, so that a CTA does several, of few steps or many
 MANY_ITEMS = [
@@ -36,6 +38,12 @@ def _built(gpu: Harness) -> None:
     gpu.build(KERNELS.values())
 
 
+def _matches(gpu: Harness, kernel: Request, **arguments: Any) -> None:
+    error, lse = gpu.run("attention_checks:matches", kernel, **arguments)
+    gpu.saw(f"attention's O in {dict(kernel.params)['T']}", error)
+    gpu.saw("attention's LSE", lse)
+
+
 @pytest.fixture(params=KERNELS.values(), ids=KERNELS)
 def kernel(request: pytest.FixtureRequest) -> Request:
     return request.param
@@ -46,17 +54,17 @@ def kernel(request: pytest.FixtureRequest) -> Request:
 def test_equals_the_exact_result(gpu: Harness, kernel: Request, G: int, Sq: int, Sk: int) -> None:
     """Cases 3, 15 and 21 among them."""
     n = 2 if max(Sq, Sk) < 1025 else 1
-    gpu.run("attention_checks:matches", kernel, B=n, Hk=n, G=G, Sq=Sq, Sk=Sk)
+    _matches(gpu, kernel, B=n, Hk=n, G=G, Sq=Sq, Sk=Sk)
 
 
 @pytest.mark.parametrize(("B", "Hk", "G", "Sq", "Sk"), MANY_ITEMS, ids=lambda n: str(n))
 def test_many_work_items(gpu: Harness, kernel: Request, B: int, Hk: int, G: int, Sq: int, Sk: int) -> None:
-    gpu.run("attention_checks:matches", kernel, B=B, Hk=Hk, G=G, Sq=Sq, Sk=Sk)
+    _matches(gpu, kernel, B=B, Hk=Hk, G=G, Sq=Sq, Sk=Sk)
 
 
 @pytest.mark.parametrize("data", ["sharp", "rising"])
 def test_large_scores(gpu: Harness, kernel: Request, data: str) -> None:
-    gpu.run("attention_checks:matches", kernel, B=1, Hk=2, G=1, Sq=1000, Sk=2048, data=data)
+    _matches(gpu, kernel, B=1, Hk=2, G=1, Sq=1000, Sk=2048, data=data)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +72,11 @@ def test_large_scores(gpu: Harness, kernel: Request, data: str) -> None:
 )
 def test_strided_tensors(gpu: Harness, kernel: Request, layout: str, Sq: int, Sk: int) -> None:
     """What lies between the rows is NaN: neither read into a result nor written."""
-    gpu.run("attention_checks:matches", kernel, B=2, Hk=2, G=3, Sq=Sq, Sk=Sk, layout=layout)
+    _matches(gpu, kernel, B=2, Hk=2, G=3, Sq=Sq, Sk=Sk, layout=layout)
 
 
 def test_a_given_scale(gpu: Harness, kernel: Request) -> None:
-    gpu.run("attention_checks:matches", kernel, B=1, Hk=2, G=1, Sq=300, Sk=300, scale=0.37)
+    _matches(gpu, kernel, B=1, Hk=2, G=1, Sq=300, Sk=300, scale=0.37)
 
 
 @pytest.mark.parametrize("D", [64, 128, 256])

@@ -63,38 +63,49 @@ REFUSED: list[tuple[Request, Sizes, str]] = [
 ]
 
 
+FRAMED: list[tuple[Request, Sizes]] = [
+    (sample(name, T=T), sizes)
+    for T in HALVES
+    for name, sizes in (
+        ("gemm", {"M": 300, "N": 264, "K": 136}),
+        ("gemm_bias_gelu", {"M": 300, "N": 264, "K": 136}),
+        ("swiglu", {"M": 300, "N": 264, "K": 136}),
+        ("gemm_logsumexp", {"M": 300, "V": 777}),
+        ("row_softmax", {"M": 300, "N": 1000}),
+        ("copy", {"M": 300, "N": 264}),
+        ("attention_softcap_alibi", {"B": 2, "Hk": 2, "G": 3, "Sq": 300, "Sk": 333}),
+    )
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built(gpu: Harness) -> None:
+    gpu.build([request for request, *_ in (*CASES, *REFUSED, *FRAMED)])
+
+
+def _matches(gpu: Harness, kernel: Request, sizes: Sizes, layout: str) -> None:
+    for error, lse in gpu.run("sample_checks:matches", kernel, sizes=sizes, layout=layout):
+        name, T = kernel.label.split(" ")[0], dict(kernel.params)["T"]
+        gpu.saw(f"{name} in {T}", error)
+        if lse is not None:
+            gpu.saw(f"{name}'s LSE", lse)
+
+
 def _name(value: Any) -> str:
     if isinstance(value, Request):
         return value.label.replace(" ", "-")
     return "x".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _built(gpu: Harness) -> None:
-    gpu.build([request for request, *_ in (*CASES, *REFUSED)])
-
-
 @pytest.mark.parametrize(("kernel", "sizes"), CASES, ids=_name)
 def test_equals_the_exact_result(gpu: Harness, kernel: Request, sizes: Sizes) -> None:
-    gpu.run("sample_checks:matches", kernel, sizes=sizes, layout="dense")
+    _matches(gpu, kernel, sizes, "dense")
 
 
-FRAMED = [
-    ("gemm", {"M": 300, "N": 264, "K": 136}),
-    ("gemm_bias_gelu", {"M": 300, "N": 264, "K": 136}),
-    ("swiglu", {"M": 300, "N": 264, "K": 136}),
-    ("gemm_logsumexp", {"M": 300, "V": 777}),
-    ("row_softmax", {"M": 300, "N": 1000}),
-    ("copy", {"M": 300, "N": 264}),
-    ("attention_softcap_alibi", {"B": 2, "Hk": 2, "G": 3, "Sq": 300, "Sk": 333}),
-]
-
-
-@pytest.mark.parametrize("T", HALVES)
-@pytest.mark.parametrize(("name", "sizes"), FRAMED, ids=_name)
-def test_strided_tensors(gpu: Harness, name: str, sizes: Sizes, T: str) -> None:
+@pytest.mark.parametrize(("kernel", "sizes"), FRAMED, ids=_name)
+def test_strided_tensors(gpu: Harness, kernel: Request, sizes: Sizes) -> None:
     """What lies between and around the rows is NaN: neither read into a result nor written."""
-    gpu.run("sample_checks:matches", sample(name, T=T), sizes=sizes, layout="framed")
+    _matches(gpu, kernel, sizes, "framed")
 
 
 @pytest.mark.parametrize(("kernel", "sizes", "code"), REFUSED, ids=_name)
