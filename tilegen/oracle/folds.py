@@ -82,9 +82,11 @@ def fold_sum(factors: Sequence[Field], folded: Folded, tensor_core: bool) -> Fie
     x, y = _over_all(terms[0], terms[1], folded)
     if folded.mask is None:
         return _product_sum(x, y, folded, None, tensor_core)
-    x, y = _masked(x, y, folded)
-    exposed = [f for f in (x, y) if not set(f.axes) >= set(folded.mask_axes)]
-    bad = _bad_points(exposed, folded)
+    mask = set(folded.mask_axes)
+    if not mask <= set(x.axes) and not mask <= set(y.axes):
+        x = folded.spread(x)
+    x, y = _select(x, folded), _select(y, folded)
+    bad = _bad_points([f for f in (x, y) if not mask <= set(f.axes)], folded)
     return _product_sum(x, y, folded, bad, tensor_core)
 
 
@@ -111,16 +113,14 @@ def _over_all(x: Field, y: Field, folded: Folded) -> tuple[Field, Field]:
     return spread(x), spread(y)
 
 
-def _masked(x: Field, y: Field, folded: Folded) -> tuple[Field, Field]:
-    """Dead points made 0 in every factor that spans the mask, in at least one of them."""
-    mask = set(folded.mask_axes)
-    if not mask <= set(x.axes) and not mask <= set(y.axes):
-        x = folded.spread(x)
-    return tuple(_select(f, folded) if mask <= set(f.axes) else f for f in (x, y))  # type: ignore[return-value]
-
-
 def _select(field: Field, folded: Folded) -> Field:
-    live = folded.live(field.axes)
+    """`field` with 0 at dead points; where it does not span the mask, at points that are dead for all others."""
+    assert folded.mask is not None
+    axes, live = folded.mask
+    elsewhere = tuple(axis for axis in axes if axis not in field.axes)
+    live = expand(
+        np.asarray(live.any(axis=positions(axes, elsewhere))), tuple(a for a in axes if a in field.axes), field.axes
+    )
     cast = field.cast and CastError(np.where(live, field.cast.units, 0.0), field.cast.relative, field.cast.axes)
     return Field(field.axes, np.where(live, field.value, 0.0), np.where(live, field.bound, 0.0), cast)
 
