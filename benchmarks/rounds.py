@@ -38,7 +38,7 @@ class Cell:
 def order(count: int, number: int) -> list[int]:
     """Who runs when in round `number`: rows of a Williams design. In `count` rounds (twice that, if odd) everybody
     comes right after everybody else equally often."""
-    zigzag = [0]
+    zigzag = [0][:count]
     for step in range(1, count):
         zigzag.append((zigzag[-1] + (step if step % 2 else -step)) % count)
     row = [(place + number) % count for place in zigzag]
