@@ -115,7 +115,7 @@ def test_too_many_values_name_the_place_and_the_largest() -> None:
     wide = edits.fragment(A, "o", cols=256)
     d = only(edits.role(edits.role(wide, "consumer", registers=200), "producer", registers=24))
     assert d.code == "REGISTERS_FULL"
-    assert d.got == "184 for values + 24 for addresses and counters = 208"
+    assert d.got == "184 for values + 18 for addresses and counters = 202"
     assert d.wanted == "at most 200 a thread"
     assert d.notes[0].text == "o: 128 registers"
     assert "o takes most" in d.message

@@ -87,6 +87,9 @@ class Process:
                     step = max(last, 1) if mode == "single" else self.ctas
                     for item in range(self.machine.cta, last, step):
                         values[name] = item
+                        if self.machine.plan.table is not None:
+                            for let in self.machine.plan.table.lets:
+                                values[let.name] = evaluate(let.value, values)
                         yield from self._body(inner, here)
                 case _:
                     yield from self._step(operation, Site(self.name, operation, here))

@@ -312,6 +312,14 @@ class Code(enum.Enum):
         "the axis {axis} is held whole in its tile ({extent} positions)",
         ("leave its block out", "make it streamed or a grid axis first"),
     )
+    SPLIT_AND_PART = Entry(
+        "one equation runs over {whole} and another over its part {part} alone: each wants a loop order of its own",
+        ("write two kernels", "index both by {whole}"),
+    )
+    PART_IN_TILE = Entry(
+        "the position along {axis} is needed, and a tile holds several positions of {whole}, each with its own",
+        ("block {whole} by 1", "state what depends on {axis} by {whole} itself"),
+    )
     GRID_FOLDED = Entry(
         "`{name}` folds over {axis}, so the axis cannot be shared out to work items: each would hold a part of the "
         "fold",

@@ -13,7 +13,7 @@ from tilegen.ir.uniform import evaluate, evaluate_all
 
 
 def deal(table: ItemTable, values: Mapping[str, int], ctas: int) -> npt.NDArray[np.int32]:
-    """int32[rounds, ctas]: column c lists the items of CTA c in order, then the number of items, at least once.
+    """int32[rounds, ctas, width]: column c lists the items of CTA c in order, then the end mark, at least once.
 
     `values`: every size and integer scalar. Items go in their order, each to the CTA that is free first.
     """
@@ -29,7 +29,11 @@ def deal(table: ItemTable, values: Mapping[str, int], ctas: int) -> npt.NDArray[
         load, c = heapq.heappop(free)
         lists[c].append(item)
         heapq.heappush(free, (load + cost, c))
-    out = np.full((max(map(len, lists)) + 1, ctas), total, np.int32)
+    rows = np.zeros((total + 1, table.width), np.int32)
+    rows[:, 0] = np.arange(total + 1)
+    for n, name in enumerate(table.fields):
+        rows[:total, 1 + n] = bound[name]
+    order = np.full((max(map(len, lists)) + 1, ctas), total)
     for c, items in enumerate(lists):
-        out[: len(items), c] = items
-    return out
+        order[: len(items), c] = items
+    return rows[order]

@@ -278,7 +278,7 @@ class LetFloat:
 @dataclass(frozen=True)
 class Work:
     """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA;
-    table: the items that the table lists for the CTA."""
+    table: the items that the table lists for the CTA, and `fields` from the item's row in it."""
 
     index: str
     total: Uniform
@@ -286,6 +286,7 @@ class Work:
     body: tuple[Operation, ...]
     span: Span
     statement: str = ""
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -716,14 +717,21 @@ class RolePlan:
 class ItemTable:
     """How the host deals out work items: in order, each to the CTA that is free first by these costs.
 
-    The table is int32[rounds, CTAs]; column c lists the items of CTA c, then `total` to the end, at least once.
-    cost of an item: `cost` with its number bound to `item` and then `lets`; numbers of any one unit.
+    The table is int32[rounds, CTAs, width]; column c lists the items of CTA c, then rows that begin with `total` to
+    the end, at least once. A row is the item's number and the values of `fields`, padded to a multiple of 4.
+    Values and cost of an item: with its number bound to `item` and then `lets`; costs are numbers of any one unit.
     """
 
     item: str
     total: Uniform
     lets: tuple[Let, ...]
     cost: Uniform
+    fields: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """int32 words a row: 16-byte pieces, so that a row is read in few loads."""
+        return -(-(1 + len(self.fields)) // 4) * 4
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def operation_text(operation: ir.Operation) -> str:
         case ir.LetFloat():
             return _let_float(operation)
         case ir.Work(index, total, mode):
-            return f"work {index} in {mode} < {text(total)}:"
+            fields = f", with {', '.join(operation.fields)}" if operation.fields else ""
+            return f"work {index} in {mode} < {text(total)}{fields}:"
         case ir.For(var, start, stop, _, label):
             return f"for {var} in [{text(start)}, {text(stop)}):" + (f"  # {label}" if label else "")
         case ir.If(condition):

@@ -38,6 +38,12 @@ def plan_lines(plan: ir.Plan) -> Iterator[Line]:
     for note in plan.notes:
         yield Line(f"  note: {note}", (), None)
     yield from _section("params", [Line(f"  {_param(p)}", ("param", i), None) for i, p in enumerate(plan.params)])
+    if plan.table is not None:
+        fields = ", ".join(plan.table.fields)
+        lines = [f"  row: {plan.table.item}, {fields}, in {plan.table.width} words"]
+        lines += [f"  {let.name} = {text(let.value)}" for let in plan.table.lets]
+        lines.append(f"  cost = {text(plan.table.cost)}")
+        yield from _section("table of work items, made by the host", [Line(x, ("table",), None) for x in lines])
     yield from _section("tensors", [_tensor(t) for t in plan.tensors])
     yield from _section("descriptors", [_descriptor(d) for d in plan.descriptors])
     yield from _section("shared memory", _memory(plan))

@@ -7,6 +7,7 @@ zero there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -18,12 +19,22 @@ from tilegen.passes.expressions import identity_index
 _IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
-def clauses_of(program: TileProgram, axes: tuple[str, ...], over: tuple[str, ...]) -> tuple[Clause, ...]:
-    """Clauses of the domain of `axes` that mention an axis of `over`."""
+def with_parts(program: TileProgram, axes: Iterable[str]) -> set[str]:
+    """Axes whose positions those of `axes` give: a split axis brings its parts along, and both parts the whole."""
     reach = set(axes)
-    for axis in program.axes:  # a split axis brings its two parts along
-        if axis.split and axis.name in reach:
-            reach |= {axis.split.outer, axis.split.inner}
+    for axis in program.axes:
+        if axis.split:
+            parts = {axis.split.outer, axis.split.inner}
+            if axis.name in reach:
+                reach |= parts
+            elif parts <= reach:
+                reach.add(axis.name)
+    return reach
+
+
+def clauses_of(program: TileProgram, axes: tuple[str, ...], over: tuple[str, ...]) -> tuple[Clause, ...]:
+    """Clauses of the domain of `axes` that mention an axis of `over`, or a part of one."""
+    over, reach = tuple(with_parts(program, over)), with_parts(program, axes)
     return tuple(c for c in program.domain if set(c.axes) & set(over) and set(c.axes) <= reach)
 
 

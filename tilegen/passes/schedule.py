@@ -49,6 +49,10 @@ DEFAULT_COLUMNS = 128
 def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]) -> Scheduled:
     """`program` with default decisions; `overrides` are roles that the schedule states. Raises TilegenError."""
     default = default_roles(program)
+    for axis in program.tile.axes:
+        part = next((r for r in default if axis.split and r.axis in (axis.split.outer, axis.split.inner)), None)
+        if part is not None and any(r.axis == axis.name for r in default):
+            fail(Code.SPLIT_AND_PART, axis.span, whole=axis.name, part=part.axis)
     for stated in overrides.values():
         if not any(r.axis == stated.axis for r in default):
             fail(Code.BLOCK_OF_PART, stated.span, axis=stated.axis)

@@ -144,6 +144,8 @@ class Unit:
     def gather(self, group: Group, need: int, what: str) -> bool:
         """Whether all threads of `need` are in `group`. If not, warps that are complete go on as `group`, the others
         wait for their missing lanes; with no complete warp the whole group waits and the answer is False."""
+        if need & ~group.bits:
+            self._meet(group, need)
         missing = need & ~group.bits
         if missing == 0:
             return True
@@ -164,10 +166,21 @@ class Unit:
 
     def gather_all(self, group: Group, need: int, what: str) -> bool:
         """Like `gather`, but all or nothing: for instructions of a whole warpgroup."""
+        if need & ~group.bits:
+            self._meet(group, need)
         missing = need & ~group.bits
         if missing:
             group.wait = self._lane_wait(group.bits, missing, what)
         return not missing
+
+    def _meet(self, group: Group, need: int) -> None:
+        """Take in those of `need` that wait for lanes at this very instruction, whichever way `group` came to it."""
+        for other in [g for g in self.groups if g is not group and g.wait is not None and g.wait.kind == "lanes"]:
+            if other.pc == group.pc and other.stack == group.stack:
+                group.bits |= other.bits & need
+                other.bits &= ~need
+                if not other.bits:
+                    self.groups.remove(other)
 
     def _lane_wait(self, bits: int, missing: int, what: str) -> Wait:
         return Wait(

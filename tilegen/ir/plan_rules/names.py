@@ -208,7 +208,8 @@ def _body(body: tuple[ir.Operation, ...], path: Path, scope: _Scope) -> Iterator
                 yield from _bind(scope.floats, name, here)
             case ir.Work(name, _, _, inner) | ir.For(name, _, _, inner):
                 nested = scope.inner()
-                yield from _bind(nested.ints, name, here)
+                for bound in (name, *(operation.fields if isinstance(operation, ir.Work) else ())):
+                    yield from _bind(nested.ints, bound, here)
                 yield from _body(inner, here, nested)
             case ir.If(_, inner) | ir.IfVote(_, inner):
                 yield from _body(inner, here, scope.inner())

@@ -26,6 +26,7 @@ from tilegen.ir.plan import (
     For,
     Fragment,
     FragmentOperand,
+    GroupSync,
     If,
     Init,
     Let,
@@ -95,11 +96,11 @@ class Consumer:
             for t in c.tiles_of(s.op(step.op))
             if c.streamed(t)
         }
-        self.out = list(decode(s, "item"))
+        self.out = [] if c.tabled else list(decode(s, "item"))
         self._initial_states()
         last_use = self._last_phase_of_residents()
         for n, phase in enumerate(s.phases):
-            self._phase(phase)
+            self._phase(phase, [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)])
             if isinstance(phase, Stream):
                 self._combine_partials(phase.span)
             for tile in [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)]:
@@ -198,7 +199,8 @@ class Consumer:
 
     # ---- phases ----
 
-    def _phase(self, phase: Phase) -> None:
+    def _phase(self, phase: Phase, ending: list[str]) -> None:
+        """`ending`: residents that no later phase reads."""
         self.values.moving = frozenset(x.op for x in phase.steps if isinstance(self.c.scheduled.op(x.op), Exponent))
         if isinstance(phase, Straight):
             self._body(phase.body, phase, time=None, masked=True)
@@ -209,11 +211,10 @@ class Consumer:
                 if not self.c.streamed(t):
                     self._wait_full(t)
         plan = layout(phase, self.c.scheduled)
-        self.out += [*plan.lets, *plan.own_lets]
+        self.out += plan.own_lets if self.c.tabled else (*plan.lets, *plan.own_lets)
         self.values.hoist_loads(phase, self.out)
         if plan.peeled:
-            inner = self._nested(lambda: self._peeled(phase, plan))
-            self.out.append(If(op("gt", plan.count, 0), inner, phase.span))
+            self._peeled(phase, plan, ending)
         else:
             self._pass_by(phase, plan)
             self._loops(phase, plan)
@@ -224,22 +225,36 @@ class Consumer:
         inner, self.out = self.out, saved
         return tuple(inner)
 
-    def _peeled(self, phase: Stream, plan: Layout) -> None:
+    def _peeled(self, phase: Stream, plan: Layout, ending: list[str]) -> None:
         keeps_one = _keeps_one(phase)
         start = f"{phase.axis}0"
-        self._pass_by(phase, plan)
-        first = self._nested(
-            lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
-        )
-        self.out += rename(first, start, f"{start}_first")
-        self._loops(phase, plan)
-        if keeps_one:
-            self._retire_all(phase.span)
-        else:
-            drain = self._nested(
+        some = op("gt", plan.count, 0)
+
+        def until_drain() -> None:
+            self._pass_by(phase, plan)
+            first = self._nested(
+                lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
+            )
+            self.out += rename(first, start, f"{start}_first")
+            self._loops(phase, plan)
+            if keeps_one:
+                self._retire_all(phase.span)
+
+        def drain() -> None:
+            last = self._nested(
                 lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
             )
-            self.out += rename(drain, start, f"{start}_last")
+            self.out += rename(last, start, f"{start}_last")
+
+        self.out.append(If(some, self._nested(until_drain), phase.span))
+        if keeps_one:
+            return
+        # a tile that the last steps do not read is free before them, so that the next item's can come under them
+        late = {t for x in phase.steps if x.distance for t in self.c.tiles_of(self.c.scheduled.op(x.op))}
+        for tile in ending:
+            if tile not in late:
+                self._release_resident(tile)
+        self.out.append(If(some, self._nested(drain), phase.span))
 
     def _pass_by(self, phase: Stream, plan: Layout) -> None:
         """The iterations that none of this warpgroup's rows needs: its turns are taken, the slots are freed."""
@@ -259,6 +274,8 @@ class Consumer:
                 if distance == 0 and turns:
                     self.out.append(OrderWait(ORDER_ID, phase.span))
                     self.out.append(OrderPass(ORDER_ID, phase.span))
+                elif tiles(distance):  # one thread frees the slot: every warp must have seen it full
+                    self.out.append(GroupSync(self.stores.group_id, phase.span))
                 for tile in tiles(distance):
                     self.waited.discard(tile)
                     self._release(tile)

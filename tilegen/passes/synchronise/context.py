@@ -22,6 +22,11 @@ class Context:
     storage: dict[str, str]  # value -> the value whose registers it takes over
 
     @property
+    def tabled(self) -> bool:
+        """Whether a table that the host makes gives each item's positions and ranges, so that no role derives them."""
+        return self.scheduled.order.persistent == "table"
+
+    @property
     def stream(self) -> str | None:
         return next((r.axis for r in self.scheduled.roles if r.role == "stream"), None)
 
@@ -41,10 +46,22 @@ def carried(op: FoldedOp, stream: str | None) -> bool:
 def storage(s: Scheduled) -> dict[str, str]:
     """Which values take over the registers of a value that is read for the last time where they are computed.
 
-    Only element by element in one layout: a guarded, weighted or mapped accumulator is written over its source.
+    Only element by element in one layout: a guarded, weighted or mapped accumulator is written over its source, if
+    it can be in every phase that computes it.
     """
+    kept: set[str] = set()
+    while True:
+        out, refused = _storage_without(kept, s)
+        if not refused:
+            return out
+        kept |= refused
+
+
+def _storage_without(kept: set[str], s: Scheduled) -> tuple[dict[str, str], set[str]]:
+    """The same with values that keep registers of their own; and those of them that a phase wants to keep as well."""
     stream = next((r.axis for r in s.roles if r.role == "stream"), None)
     out: dict[str, str] = {}
+    refused: set[str] = set()
 
     def root(name: str) -> str:
         return root(out[name]) if name in out else name
@@ -53,7 +70,7 @@ def storage(s: Scheduled) -> dict[str, str]:
         order = [step.op for step in phase.steps]
         for n, name in enumerate(order):
             op = s.op(name)
-            if name in out or not isinstance(op, Guarded | Weight | Elementwise) or _becomes_operand(op, s):
+            if name in kept or not isinstance(op, Guarded | Weight | Elementwise) or _becomes_operand(op, s):
                 continue
             shape = value_shape(op.axes, s, op.span, name)
             if shape.layout != "acc":
@@ -63,13 +80,16 @@ def storage(s: Scheduled) -> dict[str, str]:
                     continue
                 before = s.op(source)
                 held = root(source)
+                if out.get(name, held) != held:
+                    continue
                 other = value_shape(before.axes, s, before.span, source)
                 if (other.layout, other.width) != (shape.layout, shape.width):
                     continue
                 if carried(before, stream) and isinstance(phase, Stream):
                     continue
                 later = [s.op(o) for o in order[n + 1 :]]
-                family = {v for v in [*out, source] if root(v) == held}
+                to_come = set(order[n:])
+                family = {v for v in [*out, source] if root(v) == held and v not in to_come}
                 if any(family & set(source_names(o)) for o in later):
                     continue
                 if _read_in_other_phase(family, phase, s):
@@ -78,7 +98,9 @@ def storage(s: Scheduled) -> dict[str, str]:
                     continue
                 out[name] = held
                 break
-    return out
+            else:
+                refused.add(name)
+    return out, refused & set(out)
 
 
 def _becomes_operand(op: FoldedOp, s: Scheduled) -> bool:
@@ -107,15 +129,15 @@ def _read_in_other_phase(family: set[str], phase: object, s: Scheduled) -> bool:
 # ---- names ----------------------------------------------------------------------------------
 
 
-def _symbols(node: object) -> Iterator[str]:
+def symbols_in(node: object) -> Iterator[str]:
     if isinstance(node, Sym | Value):
         yield node.name
     elif is_dataclass(node) and not isinstance(node, type):
         for f in fields(node):
-            yield from _symbols(getattr(node, f.name))
+            yield from symbols_in(getattr(node, f.name))
     elif isinstance(node, tuple):
         for item in node:
-            yield from _symbols(item)
+            yield from symbols_in(item)
 
 
 def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
@@ -133,7 +155,7 @@ def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
             op = replace(op, body=prune(op.body))
             if isinstance(op, For | If) and not op.body:
                 continue
-        used |= set(_symbols(op))
+        used |= set(symbols_in(op))
         kept.append(op)
     return tuple(reversed(kept))
 

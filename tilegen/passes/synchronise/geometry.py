@@ -175,10 +175,22 @@ def position(axis: str, scheduled: Scheduled) -> Uniform:
     """First position of an axis that the current tile holds, by the names the plan binds."""
     role = next((r for r in scheduled.roles if r.axis == axis), None)
     if role is None:
-        return Sym(axis)  # a part of a split axis, bound beside it
+        _check_bound(axis, scheduled)
+        return Sym(axis)
     if role.role == "hold":
         return Int(0)
     return Sym(axis if role.block == 1 and role.role == "grid" else f"{axis}0")
+
+
+def _check_bound(axis: str, scheduled: Scheduled) -> None:
+    """An axis without a role is known where the split that it belongs to gives it one value for a work item."""
+    program = scheduled.program.tile
+    for whole in program.axes:
+        if whole.split and axis in (whole.name, whole.split.outer, whole.split.inner):
+            names = (whole.split.outer, whole.split.inner) if axis == whole.name else (whole.name,)
+            held = [r for r in scheduled.roles if r.axis in names and r.role == "grid" and r.block == 1]
+            if len(held) != len(names):
+                fail(Code.PART_IN_TILE, whole.split.span, axis=axis, whole=" and ".join(names))
 
 
 def affine_position(entry: Affine, scheduled: Scheduled) -> Uniform:

@@ -29,13 +29,14 @@ from tilegen.ir.plan import (
     TableParam,
     TensorShape,
     Value,
+    Work,
 )
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
 from tilegen.passes.schedule import source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
-from tilegen.passes.synchronise.context import Context, storage
+from tilegen.passes.synchronise.context import Context, storage, symbols_in
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
@@ -79,6 +80,9 @@ def synchronise(s: Scheduled) -> Plan:
         ),
     )
     program = s.program.tile
+    table = _item_table(s, roles)
+    if table is not None:
+        roles = tuple(_with_fields(r, table.fields) for r in roles)
     all_descriptors = (*descriptors, *stores.descriptors)
     return Plan(
         name=program.name,
@@ -96,7 +100,7 @@ def synchronise(s: Scheduled) -> Plan:
         shared_bytes=top,
         registers_at_entry=entry,
         grid=grid(s),
-        table=_item_table(s),
+        table=table,
         notes=_notes(geometries),
     )
 
@@ -135,6 +139,11 @@ def _up(offset: int, alignment: int) -> int:
 
 
 def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring], tuple[Buffer, ...], int]:
+    stream = next((r.axis for r in s.roles if r.role == "stream"), None)
+
+    def streamed(tile: str) -> bool:
+        return stream is not None and stream in tiles[tile].move.axes
+
     rings: dict[str, Ring] = {}
     buffers: list[Buffer] = []
     top = 0
@@ -161,7 +170,9 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
         )
         top += stage * how.depth * parts
         readers = [o for o in s.program.ops if name in source_names(o)]
-        by_warp = any(not isinstance(o, Product) for o in readers)  # generic reads: every warp must be done
+        # One thread can free a slot only where a product has brought the warps together since they saw it full:
+        # not after generic reads, and not for a tile that an item without steps never reads.
+        by_warp = any(not isinstance(o, Product) for o in readers) or not streamed(name)
         arrivals = (1 if parts > 1 else s.workers.count) * (4 if by_warp else 1)
         release = "warp" if by_warp else "warpgroup"
         rings[name] = Ring(name, name, how.depth, parts, 0, 0, 1, arrivals, release, g.bytes, g.move.span)
@@ -254,8 +265,8 @@ def _params(
 ITEM_OVERHEAD = 70
 
 
-def _item_table(s: Scheduled) -> ItemTable | None:
-    """An item's cost: the steps of its streamed loops, and an overhead."""
+def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
+    """What the host works out for each item: what the roles use of its positions and block ranges, and its cost."""
     if s.order.persistent != "table":
         return None
     lets = [o for o in decode(s, "item") if isinstance(o, Let)]
@@ -265,7 +276,13 @@ def _item_table(s: Scheduled) -> ItemTable | None:
             plan = layout(phase, s)
             lets += [o for o in plan.lets if isinstance(o, Let)]
             cost = op("add", cost, op("mul", plan.count, 100))
-    return ItemTable("item", total_items(s), tuple(dict.fromkeys(lets)), cost)
+    lets = list(dict.fromkeys(lets))
+    used = set(symbols_in(roles))
+    return ItemTable("item", total_items(s), tuple(lets), cost, tuple(o.name for o in lets if o.name in used))
+
+
+def _with_fields(role: RolePlan, fields: tuple[str, ...]) -> RolePlan:
+    return replace(role, body=tuple(replace(o, fields=fields) if isinstance(o, Work) else o for o in role.body))
 
 
 def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def producer(c: Context) -> tuple[tuple[Operation, ...], tuple[Cursor, ...]]:
     """(body, cursors) of the producer role."""
     s = c.scheduled
     span = s.span
-    body: list[Operation] = list(decode(s, "item"))
+    body: list[Operation] = [] if c.tabled else list(decode(s, "item"))
     resident_done: set[str] = set()
     for phase in s.phases:
         body += _phase(phase, c, resident_done)
@@ -52,7 +52,7 @@ def _phase(phase: Phase, c: Context, done: set[str]) -> list[Operation]:
         return loads
     plan = layout(phase, s)
     by_distance = {d: _tiles_at(phase, d, c) for d in range(phase.reach + 1)}
-    out: list[Operation] = list(plan.lets)
+    out: list[Operation] = [] if c.tabled else list(plan.lets)
     if phase.reach == 0:
         out += loads
         out.append(

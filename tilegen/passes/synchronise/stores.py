@@ -23,6 +23,7 @@ from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import TileBuffer
 from tilegen.ir.tile import Affine, Move
 from tilegen.ir.uniform import Uniform, from_poly, op
+from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import (
     WARPGROUP_ROWS,
@@ -69,8 +70,9 @@ class Stores:
         where[row_dim] = op("add", where[row_dim], op("mul", "warpgroup", WARPGROUP_ROWS))
         limit = from_poly(tensor.dims[row_dim])
         span, name = o.span, o.statement
-        if tensor.otherwise is not None and shape.layout == "acc":
-            cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= set(o.axes))
+        if tensor.otherwise is not None:
+            reach = with_parts(s.program.tile, o.axes)
+            cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= reach)
             if cutting:
                 out.append(
                     Mask(

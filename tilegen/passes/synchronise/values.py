@@ -410,5 +410,6 @@ class Values:
         if tile not in self.tile_reads:
             self.tile_reads[tile] = name
             out.append(ReadShared(name, Slot(tile, f"{tile}_read"), 0 if apart else WARPGROUP_ROWS, r.span, tile))
-        tiles.append(tile)
+        if tile not in tiles:
+            tiles.append(tile)
         return name

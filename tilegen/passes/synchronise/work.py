@@ -60,11 +60,15 @@ def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
         bind(axis if role.block == 1 else f"{axis}0", op("mul", index, role.block))
         if not last:
             rest = bind(f"{item}_{n}", op("floordiv", rest, count))
+    single = {r.axis for r in s.roles if r.role == "grid" and r.block == 1}
     for a in s.program.tile.axes:
-        if a.split and any(r.axis == a.name and r.role == "grid" for r in s.roles):
+        if a.split:
             inner = extent(s.program.tile.axis(a.split.inner))
-            bind(a.split.outer, op("floordiv", position(a.name, s), inner))
-            bind(a.split.inner, op("mod", position(a.name, s), inner))
+            if a.name in single:
+                bind(a.split.outer, op("floordiv", a.name, inner))
+                bind(a.split.inner, op("mod", a.name, inner))
+            elif {a.split.outer, a.split.inner} <= single:
+                bind(a.name, op("add", op("mul", a.split.outer, inner), a.split.inner))
     return tuple(lets)
 
 
@@ -172,9 +176,7 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     axis, rows = stream.axis, s.workers.axis
     # the same for every loop over this axis, so that its bounds are bound once
     reach = {a for p in s.phases for step in p.steps for a in s.op(step.op).axes} | {axis}
-    for a in program.axes:
-        if a.split and a.name in reach:
-            reach |= {a.split.outer, a.split.inner}
+    reach = with_parts(program, reach)
     constraints: list[Constraint] = []
     masked = False
     for clause in stream_clauses(program, axis, reach):

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, If, IfVote, Let, LetFloat, Operation, SetRegisters, Work
+from tilegen.ir.plan import For, If, IfVote, ItemTable, Let, LetFloat, Operation, SetRegisters, Work
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -80,22 +80,11 @@ def _block(r: RoleScope, o: Work | For | If | IfVote) -> list[Line]:
         return [Line(f"if ({r.integer(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, Work):
         index = r.names.give(("symbol", o.index), o.index)
+        if o.mode == "table":
+            return _table_loop(r, o, index)
         body = inside(_body(replace(r, integers=r.integers.with_natural(o.index)), o.body))
         if o.mode == "single":
             return [Line("{", o.span), Line(f"const int {index} = blockIdx.x;", o.span, 1), *body, Line("}")]
-        if o.mode == "table":
-            table, entry = r.names["table",], r.names.give(("table entry",), f"{index}_entry")
-            read = f"__ldg({entry})"
-            if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
-                read = f"{r.functions.helper('uniform')}({read})"
-            return [
-                Line("#pragma unroll 1"),
-                Line(f"for (const int* {entry} = {table} + blockIdx.x;; {entry} += gridDim.x) {{", o.span),
-                Line(f"const int {index} = {read};", o.span, 1),
-                Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
-                *body,
-                Line("}"),
-            ]
         steps = f"int {index} = blockIdx.x; {index} < {r.integers.term(o.total)}; {index} += gridDim.x"
         return [Line("#pragma unroll 1"), Line(f"for ({steps}) {{", o.span), *body, Line("}")]
     var = r.names.give(("symbol", o.var), o.var)
@@ -106,6 +95,44 @@ def _block(r: RoleScope, o: Work | For | If | IfVote) -> list[Line]:
         Line("#pragma unroll 1"),
         Line(f"for (int {var} = {start}; {var} < {stop}; ++{var}) {{", o.span),
         *inside(_body(inner, o.body)),
+        Line("}"),
+    ]
+
+
+def _is_natural(r: RoleScope, table: ItemTable, field: str) -> bool:
+    """Whether a field of the table is never negative."""
+    known = r.integers.with_natural(table.item)
+    for let in table.lets:
+        if known.is_natural(let.value):
+            known = known.with_natural(let.name)
+    return field in known.natural
+
+
+def _table_loop(r: RoleScope, o: Work, index: str) -> list[Line]:
+    """Rows of the table are read one item ahead, 16 bytes at a time."""
+    table = r.plan.table
+    assert table is not None
+    pieces = table.width // 4
+    names = [index, *(r.names.give(("symbol", f), f) for f in o.fields)]
+    entry = r.names.give(("table entry",), "entry")
+    ahead = [r.names.give(("table row", n), f"next_{n}" if pieces > 1 else "next") for n in range(pieces)]
+    step = f"{pieces} * gridDim.x" if pieces > 1 else "gridDim.x"
+    first = f"{pieces} * blockIdx.x" if pieces > 1 else "blockIdx.x"
+    words = [f"{ahead[n // 4]}.{'xyzw'[n % 4]}" for n in range(len(names))]
+    if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
+        words = [f"{r.functions.helper('uniform')}({w})" for w in words]
+    natural = r.integers.with_natural(o.index, *(f for f in o.fields if _is_natural(r, table, f)))
+    reads = [f"__ldg({entry} + {n})" if n else f"__ldg({entry})" for n in range(pieces)]
+    return [
+        Line(f"const int4* {entry} = (const int4*){r.names['table',]} + {first};", o.span),
+        Line(f"int4 {', '.join(f'{a} = {x}' for a, x in zip(ahead, reads, strict=True))};", o.span),
+        Line("#pragma unroll 1"),
+        Line("for (;;) {", o.span),
+        *(Line(f"const int {n} = {x};", o.span, 1) for n, x in zip(names, words, strict=True)),
+        Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
+        Line(f"{entry} += {step};", o.span, 1),
+        *(Line(f"{a} = {x};", o.span, 1) for a, x in zip(ahead, reads, strict=True)),
+        *inside(_body(replace(r, integers=natural), o.body)),
         Line("}"),
     ]
 
