@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.folded import Output
+from tilegen.ir.folded import Exponent, Output, Product, Reduce
 from tilegen.ir.plan import Bound, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
-from tilegen.passes.ranges import Constraint, Ranges, block_ranges
+from tilegen.passes.guard import with_parts
+from tilegen.passes.ranges import Box, Constraint, Ranges, block_ranges
 from tilegen.passes.synchronise.geometry import (
     WARPGROUP_ROWS,
     Shape,
@@ -174,17 +175,19 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     """The ranges of a streamed loop, for the work item and warpgroup at hand."""
     program = s.program.tile
     axis, rows = stream.axis, s.workers.axis
-    # the same for every loop over this axis, so that its bounds are bound once
-    reach = {a for p in s.phases for step in p.steps for a in s.op(step.op).axes} | {axis}
-    reach = with_parts(program, reach)
+    domains = _domains(axis, s)
     constraints: list[Constraint] = []
+    common: list[Constraint] = []  # those that every fold is subject to: a block outside them serves none
     masked = False
-    for clause in stream_clauses(program, axis, reach):
+    for clause in stream_clauses(program, axis, set().union(*domains)):
         parts = affine_parts(clause)
         if parts is None:
             masked = True  # sound: every block is visited and every one masked
             continue
-        constraints += [_constraint(p, clause, axis, rows, s) for p in parts]
+        made = [_constraint(p, clause, axis, rows, s) for p in parts]
+        constraints += made
+        if all(set(clause.axes) <= d for d in domains):
+            common += made
     length = extent(program.axis(rows))
     first = position(rows, s)
     block_rows = s.role(rows).block
@@ -193,17 +196,31 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
     own_box = {rows: (own_first, own_last)}
     size, block = extent(program.axis(axis)), s.role(axis).block
-    shared = block_ranges(size, block, constraints, {rows: (first, last)}, own_box, masked)
-    own = block_ranges(size, block, constraints, own_box, own_box, masked)
-    if _written_everywhere(axis, s):
-        shared, own = (replace(r, first=Int(0), last=op("ceildiv", size, block)) for r in (shared, own))
-    return StreamRanges(shared, own, tuple(constraints))
+
+    def found(box: Box) -> Ranges:
+        inside = block_ranges(size, block, constraints, box, own_box, masked)
+        visit = block_ranges(size, block, common, box, own_box, masked)
+        return replace(inside, first=visit.first, last=visit.last)
+
+    return StreamRanges(found({rows: (first, last)}), found(own_box), tuple(constraints))
 
 
-def _written_everywhere(axis: str, s: Scheduled) -> bool:
-    """Whether an output along a streamed axis says what stands outside the domain: every block is visited for it."""
-    outputs = (o for p in s.phases for step in p.steps if isinstance(o := s.op(step.op), Output) and axis in o.axes)
-    return any(s.program.tile.tensor(o.tensor).otherwise is not None for o in outputs)
+def _domains(axis: str, s: Scheduled) -> list[set[str]]:
+    """For each fold over a streamed axis the axes that its domain is of, parts of split axes included; no axes for
+    an output that says what stands outside its domain, and so needs every block.
+
+    Those of all loops over the axis, so that its bounds are the same and bound once.
+    """
+    program = s.program
+    out: list[tuple[str, ...]] = []
+    for o in program.ops:
+        if isinstance(o, Product) and axis in o.over:
+            out.append((*o.axes, *o.over))
+        elif isinstance(o, Reduce | Exponent) and axis in o.over:
+            out.append(program.op(o.source).axes)
+        elif isinstance(o, Output) and axis in o.axes:
+            out.append(() if program.tile.tensor(o.tensor).otherwise is not None else o.axes)
+    return [with_parts(program.tile, axes) for axes in out]
 
 
 # ---- masks -----------------------------------------------------------------------------------------
