@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -13,8 +12,6 @@ from torch import Tensor
 from benchmarks.gpu_worker import finish
 from tests.gpu.tensors import DEVICE, TYPES, generator, kernel
 from tests.runtime.kernels import kernel as small_kernel
-from tilegen.emulate.ptx.approximate import approximation
-from tilegen.emulate.ptx.types import TYPES as PTX_TYPES
 from tilegen.ir.plan import PointerParam, SizeParam
 from tilegen.ir.uniform import evaluate, op
 from tilegen.runtime import driver
@@ -103,38 +100,6 @@ def _alike(what: str, x: Tensor, got: Tensor, want: Tensor, within: Tensor) -> N
             f"{what}({x[places][0].item()!r}) is {got[places][0].item()!r}, exactly {want[places][0].item()!r}: "
             f"{int(places.sum())} results that should be {should} are not"
         )
-
-
-def emulated_function_error(instruction: str, *, seed: int) -> float:
-    """The largest relative difference of the GPU and the emulator on random and special inputs; where one is NaN,
-    infinite or zero, so is the other, to the sign."""
-    name, ftz = instruction.split(".")[0], ".ftz" in instruction
-    g = generator(seed)
-    some = [
-        torch.randint(-(2**31), 2**31, (1 << 20,), device=DEVICE, generator=g).to(torch.int32).view(torch.float32),
-        torch.randn(1 << 20, device=DEVICE, generator=g) * 8,
-        torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-40, -1e-40, 2.0**-126], device=DEVICE),
-    ]
-    x = torch.cat(some)[(0 if DEVICE != "cpu" else -2048) :].contiguous()
-    if name in ("sin", "cos"):
-        x = x.remainder(2 * math.pi) - math.pi
-    gpu = _function(instruction)(X=x)
-    finish(instruction)
-    with np.errstate(all="ignore"):
-        emulated = approximation(name, ftz, PTX_TYPES["f32"])(x.cpu().numpy())
-    a, b = gpu.cpu().numpy(), emulated
-    special = ~np.isfinite(b) | (np.abs(b) < TINY) | ~np.isfinite(a) | (np.abs(a) < TINY)
-    near = np.abs(a.astype(np.float64) - b) <= TINY  # of which one is flushed
-    overflows = np.isinf(a) ^ np.isinf(b)
-    same = (np.isnan(a) & np.isnan(b)) | (a.view(np.uint32) == b.view(np.uint32)) | near
-    wrong = special & ~same & ~(overflows & (np.minimum(np.abs(a), np.abs(b)) > 3.4e38))
-    where = np.flatnonzero(wrong)
-    assert not where.size, (
-        f"{instruction}({x[where[0]].item()!r}) is {a[where[0]]!r} on the GPU and {b[where[0]]!r} in the emulator; "
-        f"{where.size} such inputs"
-    )
-    usual = ~special
-    return float(np.max(np.abs(a[usual].astype(np.float64) - b[usual]) / np.abs(b[usual]), initial=0.0))
 
 
 # ---- kernels -------------------------------------------------------------------------------------

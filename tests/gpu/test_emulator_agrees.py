@@ -1,4 +1,4 @@
-"""The emulator against the GPU: what docs/emulator.md assumes of the hardware, measured."""
+"""What docs/emulator.md assumes of the hardware, measured: functions over all their inputs, products, whole kernels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FUNCTIONS: dict[str, tuple[float, tuple[float, float] | None, float | None]] = {
     "lg2.approx.ftz.f32": (2.0**-22, (0.5, 2.0), None),
     "rcp.approx.ftz.f32": (2.0**-23, None, None),
     "sqrt.approx.ftz.f32": (2.0**-23, None, None),
-    "rsqrt.approx.ftz.f32": (2.0**-22.4, None, None),
-    "tanh.approx.f32": (2.0**-10.9, None, None),
+    "rsqrt.approx.ftz.f32": (2.0**-22, None, None),
+    "tanh.approx.f32": (2.0**-11, None, None),
     "sin.approx.ftz.f32": (2.0**-20.5, (-math.pi, math.pi), math.pi),
     "cos.approx.ftz.f32": (2.0**-20.5, (-math.pi, math.pi), math.pi),
 }
@@ -36,15 +36,6 @@ def test_functions_are_as_exact_as_assumed(gpu: Harness, instruction: str) -> No
     error = gpu.run("agreement_checks:function_error", instruction=instruction, absolute=absolute, up_to=up_to)
     gpu.notes.append(f"{instruction}: error up to {error:.3e} over all inputs, allowed {allowed:.3e}")
     assert error <= allowed
-
-
-@pytest.mark.parametrize("instruction", [f for f in FUNCTIONS if FUNCTIONS[f][2] is None])
-def test_functions_agree_with_the_emulator(gpu: Harness, instruction: str) -> None:
-    allowed = FUNCTIONS[instruction][0]
-    error = gpu.run("agreement_checks:emulated_function_error", instruction=instruction)
-    gpu.notes.append(f"{instruction}: GPU and emulator up to {error:.1e} apart, relative to the value")
-    # around 1 the bound for lg2 is absolute
-    assert error <= allowed + 2.0**-24 or instruction.startswith("lg2")
 
 
 PRODUCT = """
