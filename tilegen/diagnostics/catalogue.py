@@ -354,6 +354,14 @@ class Code(enum.Enum):
         ("make both late, or neither", "declare a second tile of the same tensor for one of them"),
         "a slot of a ring is freed when all its readers are done with one iteration",
     )
+    NOT_UNDER = Entry(
+        "`{name}` cannot be computed under the product of `{product}`: that is awaited before `{name}` begins",
+        (
+            "make the product late, and issue first what `{name}` needs: `late {product} by 1  issue OTHER, {product}`",
+            "leave `under` out",
+        ),
+        "products are awaited in the order in which they are issued",
+    )
     TURNS_ALONE = Entry(
         "there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",)
     )

@@ -12,6 +12,7 @@ from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
+from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
 from tilegen.passes.synchronise import synchronise
@@ -48,4 +49,6 @@ def lower(program: TileProgram, target: str = "hopper") -> Plan:
     """The plan of a Tile program for a target. Raises TilegenError."""
     plan = synchronise(to_scheduled(program, target))
     verify_plan(plan)
+    chosen = program.schedule(target)
+    check_under(plan, chosen.directives if chosen else ())
     return plan
