@@ -55,7 +55,7 @@ def block_ranges(
 
     `masked`: some further clause can cut any point (a predicate, an alternative), so nothing is inside.
     """
-    visit = _clip(visit_box, constraints, extent)
+    visit, possible = _clip(visit_box, constraints, extent)
     low: Uniform = Int(0)
     high: Uniform = op("sub", extent, 1)
     inside_low: Uniform = Int(0)
@@ -79,8 +79,8 @@ def block_ranges(
         for first_row, last_row in visit.values():  # no row is left: no work
             high = op("select", op("le", first_row, last_row), high, -1)
     first = op("floordiv", low, block)
-    end = op("add", op("floordiv", high, block), 1)
-    last = op("max", first, end) if low == Int(0) else op("select", op("le", low, high), end, first)
+    high = op("select", possible, high, -1)
+    last = op("max", first, op("add", op("floordiv", high, block), 1))
     sure_first = op("ceildiv", inside_low, block)
     sure_last = op("floordiv", op("add", inside_high, 1), block)
     return Ranges(first, last, sure_first, sure_last, holds)
@@ -100,11 +100,15 @@ def _extreme(rows: tuple[tuple[str, int], ...], box: Box, upper: bool) -> Unifor
     return total
 
 
-def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> Box:
-    """The box cut to rows that can have a j: each lower bound of j against each upper bound, j eliminated."""
+def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> tuple[Box, Uniform]:
+    """The box cut to rows that can have a j: each lower bound of j against each upper bound, j eliminated.
+
+    Also whether bounds whose distance is the same for every row leave a j between them at all.
+    """
     lower = [c for c in constraints if c.alpha > 0] + [Constraint(1, (), Int(0))]
     upper = [c for c in constraints if c.alpha < 0] + [Constraint(-1, (), op("sub", extent, 1))]
     clipped = dict(box)
+    possible: Uniform = Int(1)
     for a in lower:
         for b in upper:
             # a.alpha*j >= -A and |b.alpha|*j <= B  =>  |b.alpha|*A + a.alpha*B >= 0
@@ -115,6 +119,8 @@ def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> Box:
             live = tuple((axis, k) for axis, k in rows.items() if k)
             beta = op("add", op("mul", a.beta, -b.alpha), op("mul", b.beta, a.alpha))
             active = _both(a.active, b.active)
+            if not live and (a in constraints or b in constraints):
+                possible = op("and", possible, _when(active, op("ge", beta, 0), Int(1)))
             for axis, k in live:
                 others = tuple(r for r in live if r[0] != axis)
                 rest = op("add", _extreme(others, box, upper=True), beta)
@@ -125,7 +131,7 @@ def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> Box:
                 else:
                     cut = op("min", last, op("floordiv", rest, -k))
                     clipped[axis] = (first, _when(active, cut, last))
-    return clipped if clipped != dict(box) else box
+    return (clipped if clipped != dict(box) else box), possible
 
 
 def _both(a: Uniform | None, b: Uniform | None) -> Uniform | None:

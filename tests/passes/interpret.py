@@ -1,0 +1,431 @@
+"""Runs a plan on numpy arrays, one operation after the other, by what tilegen.ir.plan says each of them means.
+
+It knows nothing of instructions, swizzles or time; what it holds plans to is the order that they write down.
+A product takes effect either when it is issued or when it is awaited (`lazy`): both must give the same result, or
+something touched what was in flight. A slot is read between the wait for it and its release, or the run fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.ir import plan as ir
+from tilegen.ir.uniform import Uniform, evaluate
+
+Array = npt.NDArray[Any]
+ROWS = 64
+QUAD = 4  # lanes that share a row: a row fragment is an array of ROWS x QUAD, one value a lane
+F32 = np.float32
+
+
+class Misuse(AssertionError):  # noqa: N818
+    """The plan reads what is not there yet or no more."""
+
+
+@dataclass
+class Shared:
+    """Every slot that the producer fills, by its absolute position: as if rings had no end."""
+
+    plan: ir.Plan
+    slots: dict[tuple[str, int], list[Array]] = field(default_factory=dict)
+
+    def tile(self, ring: str, part: int, position: int) -> Array:
+        """rows x cols of the slot."""
+        filled = self.slots.get((ring, part), [])
+        if position >= len(filled):
+            raise Misuse(f"{ring}[{part}] at {position} is never filled")
+        b = self.plan.buffer(self.plan.ring(ring).buffer)
+        chunks: Array = filled[position].reshape(b.cols // b.chunk, b.rows, b.chunk)
+        return np.moveaxis(chunks, 0, 1).reshape(b.rows, b.cols)
+
+
+def run(
+    plan: ir.Plan,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
+    arrays: Mapping[str, Array],
+    *,
+    lazy: bool,
+    sm_count: int = 3,
+) -> dict[str, Array]:
+    """The outputs, NaN where nothing is stored. `arrays`: every input in its own type."""
+    tensors = dict(arrays)
+    names = {**sizes, "sm_count": sm_count}
+    names |= {k: v for k, v in scalars.items() if isinstance(v, int)}
+    floats = {k: F32(v) for k, v in scalars.items()}
+    for t in plan.tensors:
+        if t.output:
+            shape = tuple(evaluate(d, names) for d in t.dims)
+            tensors[t.name] = np.full(shape, np.nan, t.dtype.numpy)
+    ctas = evaluate(plan.grid, names)
+    for cta in range(ctas):
+        shared = Shared(plan)
+        for role in plan.roles:
+            for warpgroup in range(role.warpgroups):
+                state = Role(plan, role, shared, tensors, warpgroup, cta, ctas, lazy)
+                state.names |= {**names, "warpgroup": warpgroup}
+                state.floats |= floats
+                state.body(role.body)
+                if state.flying:
+                    raise Misuse(f"{role.name} ends with {[t for t, _ in state.flying]} in flight")
+    return {t.name: tensors[t.name] for t in plan.tensors if t.output}
+
+
+@dataclass
+class Role:
+    """One warpgroup of a role."""
+
+    plan: ir.Plan
+    role: ir.RolePlan
+    shared: Shared
+    tensors: dict[str, Array]
+    warpgroup: int
+    cta: int
+    ctas: int
+    lazy: bool
+    names: dict[str, int] = field(default_factory=dict)
+    floats: dict[str, Any] = field(default_factory=dict)
+    registers: dict[str, Array] = field(default_factory=dict)
+    cursors: dict[str, int] = field(default_factory=dict)
+    staged: dict[str, Array] = field(default_factory=dict)
+    ready: set[tuple[str, int]] = field(default_factory=set)  # slots waited for and not released
+    issued: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
+    flying: list[tuple[tuple[str, ...], list[Callable[[], None]]]] = field(default_factory=list)
+
+    def body(self, operations: Iterable[ir.Operation]) -> None:
+        for o in operations:
+            method = getattr(self, f"do_{type(o).__name__}", None)
+            if method is not None:
+                method(o)
+            elif not isinstance(o, _ORDER_ONLY):
+                raise NotImplementedError(type(o).__name__)
+
+    def int(self, value: Uniform) -> int:
+        return evaluate(value, self.names)
+
+    # ---- control ----
+
+    def do_Let(self, o: ir.Let) -> None:
+        self.names[o.name] = self.int(o.value)
+
+    def do_LetFloat(self, o: ir.LetFloat) -> None:
+        if o.load is not None:
+            tensor, index = o.load
+            self.floats[o.name] = F32(self.tensors[tensor][tuple(self.int(i) for i in index)])
+        else:
+            assert o.value is not None
+            self.floats[o.name] = F32(self.value(o.value, "uniform", 1))
+
+    def do_Work(self, o: ir.Work) -> None:
+        total = self.int(o.total)
+        for item in range(self.cta, total, self.ctas) if o.mode == "static" else [self.cta]:
+            self.names[o.index] = item
+            self.body(o.body)
+
+    def do_For(self, o: ir.For) -> None:
+        for n in range(self.int(o.start), self.int(o.stop)):
+            self.names[o.var] = n
+            self.body(o.body)
+
+    def do_If(self, o: ir.If) -> None:
+        if self.int(o.condition):
+            self.body(o.body)
+
+    def do_Sweep(self, o: ir.Sweep) -> None:
+        self.body(o.body)
+
+    def do_IfVote(self, o: ir.IfVote) -> None:
+        """Warp by warp: the rows of warps that do not take the branch keep what they have."""
+        taken = self.read(o.fragment).reshape(4, -1).any(axis=1)
+        before = {name: array.copy() for name, array in self.registers.items()}
+        floats = dict(self.floats)
+        self.body(o.body)
+        for name, array in before.items():
+            if len(array) == ROWS:
+                stays = np.repeat(~taken, ROWS // 4)
+                self.registers[name][stays] = array[stays]
+        self.floats = floats
+
+    # ---- movement ----
+
+    def do_Advance(self, o: ir.Advance) -> None:
+        self.cursors[o.cursor] = self.cursors.get(o.cursor, 0) + 1
+
+    def part(self, slot: ir.Slot) -> int:
+        own = self.warpgroup if self.plan.ring(slot.ring).parts > 1 else 0
+        return own if slot.part is None else slot.part
+
+    def place(self, slot: ir.Slot) -> int:
+        return self.cursors.get(slot.cursor, 0)
+
+    def do_Expect(self, o: ir.Expect) -> None:
+        b = self.plan.buffer(self.plan.ring(o.slot.ring).buffer)
+        filled = self.shared.slots.setdefault((o.slot.ring, self.part(o.slot)), [])
+        assert len(filled) == self.place(o.slot), "slots are filled in order, once each"
+        filled.append(np.full(b.rows * b.cols, np.nan, b.dtype.numpy))
+
+    def do_TmaLoad(self, o: ir.TmaLoad) -> None:
+        d = self.plan.descriptor(o.descriptor)
+        tensor = self.tensors[d.tensor]
+        where = self.box(d, o.coordinates, tensor)
+        inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
+        clipped = tuple(np.clip(w, 0, max(n - 1, 0)) for w, n in zip(where, tensor.shape, strict=True))
+        box = np.where(inside, tensor[clipped], tensor.dtype.type(0)) if tensor.size else np.zeros(inside.shape)
+        flat = self.shared.slots[o.slot.ring, self.part(o.slot)][self.place(o.slot)]
+        start = o.offset // tensor.dtype.itemsize
+        assert box.size * tensor.dtype.itemsize == o.bytes
+        flat[start : start + box.size] = box.astype(tensor.dtype).reshape(-1)
+
+    def box(self, d: ir.Descriptor, coordinates: tuple[Uniform, ...], tensor: Array) -> tuple[Array, ...]:
+        """Positions in each tensor dimension of the box's elements, in the order in which they lie in shared memory."""
+        ranges = [self.int(c) + np.arange(dim.box) for c, dim in zip(coordinates, d.dims, strict=True)]
+        grid = np.meshgrid(*reversed(ranges), indexing="ij")[::-1]
+        where: list[Array] = [np.zeros(grid[0].shape, np.int64) for _ in tensor.shape]
+        for dim, at in zip(d.dims, grid, strict=True):
+            where[dim.dim] = where[dim.dim] + (at * dim.chunk if dim.part == "outer" else at)
+        return tuple(where)
+
+    def do_TmaStore(self, o: ir.TmaStore) -> None:
+        d = self.plan.descriptor(o.descriptor)
+        tensor = self.tensors[d.tensor]
+        where = self.box(d, o.coordinates, tensor)
+        start = o.offset // tensor.dtype.itemsize
+        flat = self.staged[o.buffer].reshape(-1)[start : start + where[0].size]
+        inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
+        tensor[tuple(w[inside] for w in where)] = flat.reshape(inside.shape)[inside]
+
+    def do_WaitFull(self, o: ir.WaitFull) -> None:
+        self.shared.tile(o.slot.ring, self.part(o.slot), self.place(o.slot))
+        self.ready.add((o.slot.ring, self.place(o.slot)))
+
+    def do_ArriveEmpty(self, o: ir.ArriveEmpty) -> None:
+        if (o.slot.ring, self.place(o.slot)) not in self.ready:
+            raise Misuse(f"{o.slot.ring} at {self.place(o.slot)} is released before it is waited for, or twice")
+        self.ready.discard((o.slot.ring, self.place(o.slot)))
+
+    def tile(self, slot: ir.Slot, position: int) -> Array:
+        if (slot.ring, position) not in self.ready:
+            raise Misuse(f"{slot.ring} at {position} is read before it is full or after its release")
+        return self.shared.tile(slot.ring, self.part(slot), position)
+
+    def do_ReadShared(self, o: ir.ReadShared) -> None:
+        first = o.row_offset * self.warpgroup
+        self.write(o.out, self.tile(o.slot, self.place(o.slot))[first : first + ROWS].astype(F32))
+
+    def do_WriteShared(self, o: ir.WriteShared) -> None:
+        b = self.plan.buffer(o.buffer)
+        if b.host is not None and any(ring == b.host for ring, _ in self.ready) is False:
+            raise Misuse(f"{o.buffer} uses the bytes of {b.host} after its release")
+        rounded = self.read(o.source).astype(b.dtype.numpy)
+        self.staged[o.buffer] = np.moveaxis(rounded.reshape(b.rows, -1, b.chunk), 1, 0).copy()
+
+    def do_LoadVector(self, o: ir.LoadVector) -> None:
+        tensor = self.tensors[o.tensor]
+        index = [self.int(i) for i in o.index]
+        limit = self.int(o.limit)
+        count = ROWS if self.fragment(o.out).layout == "row" else self.fragment(o.out).cols
+        found = np.zeros(count, F32)
+        for n in range(count):
+            at = index[o.dim] + n
+            if at < limit:
+                found[n] = tensor[(*index[: o.dim], at, *index[o.dim + 1 :])]
+        self.write(o.out, np.repeat(found[:, None], QUAD, axis=1) if count == ROWS and self.is_row(o.out) else found)
+
+    def is_row(self, name: str) -> bool:
+        return self.fragment(name).layout == "row"
+
+    def do_StoreRows(self, o: ir.StoreRows) -> None:
+        tensor, source = self.tensors[o.tensor], self.read(o.fragment)
+        index = [self.int(i) for i in o.index]
+        rows = min(ROWS, self.int(o.row_limit) - index[o.row_dim])
+        cols = min(source.shape[1], self.int(o.col_limit) - index[o.col_dim])
+        if rows <= 0 or cols <= 0:
+            return
+        where: list[int | slice] = list(index)
+        where[o.row_dim] = slice(index[o.row_dim], index[o.row_dim] + rows)
+        where[o.col_dim] = slice(index[o.col_dim], index[o.col_dim] + cols)
+        assert o.row_dim < o.col_dim == tensor.ndim - 1
+        tensor[tuple(where)] = source[:rows, :cols].astype(tensor.dtype)
+
+    def do_StoreVector(self, o: ir.StoreVector) -> None:
+        tensor, source = self.tensors[o.tensor], self.read(o.fragment)
+        index = [self.int(i) for i in o.index]
+        rows = min(ROWS, self.int(o.limit) - index[o.dim])
+        if rows > 0:
+            where: list[int | slice] = list(index)
+            where[o.dim] = slice(index[o.dim], index[o.dim] + rows)
+            tensor[tuple(where)] = source[:rows, 0].astype(tensor.dtype)
+
+    # ---- registers ----
+
+    def fragment(self, name: str) -> ir.Fragment:
+        return next(f for f in self.role.fragments if f.name == name)
+
+    def read(self, name: str) -> Array:
+        storage = self.fragment(name).storage or name
+        if storage not in self.registers:
+            raise Misuse(f"{name} is read before it is written")
+        return self.registers[storage]
+
+    def write(self, name: str, value: Array) -> None:
+        f = self.fragment(name)
+        shape = {"row": (ROWS, QUAD), "col": (f.cols,)}.get(f.layout, (ROWS, f.cols))
+        self.registers[f.storage or name] = np.array(np.broadcast_to(value, shape))
+
+    def value(self, e: ir.ElementExpr, layout: str, cols: int) -> Any:
+        """An expression at every element of a fragment of this layout (or of none: "uniform")."""
+        match e:
+            case ir.Element(name):
+                array, held = self.read(name), self.fragment(name).layout
+                if layout == "acc" and held == "row":
+                    return array[:, _lane_of(cols)]
+                return array
+            case ir.Literal(value):
+                return F32(value)
+            case ir.Value(name):
+                return self.floats[name]
+            case ir.IntValue(value):
+                return F32(self.int(value))
+            case ir.Coordinate(along, origin):
+                count = ROWS if along == "row" else cols
+                line = F32(self.int(origin) + np.arange(count))
+                return line[:, None] if along == "row" else line
+            case ir.Compute(op, args, dtype):
+                values = [self.value(a, layout, cols) for a in args]
+                if op == "round":
+                    assert dtype is not None
+                    return np.asarray(values[0]).astype(dtype.numpy).astype(F32)
+                with np.errstate(all="ignore"):
+                    return np.asarray(_COMPUTE[op](*values)).astype(F32)
+        raise NotImplementedError(type(e).__name__)
+
+    def do_Init(self, o: ir.Init) -> None:
+        self.write(o.fragment, np.asarray(F32(o.value)))
+
+    def do_Map(self, o: ir.Map) -> None:
+        f = self.fragment(o.out)
+        self.write(o.out, self.value(o.value, f.layout, f.cols))
+
+    def do_Mask(self, o: ir.Mask) -> None:
+        cols = self.fragment(o.fragment).cols
+        row, col = np.arange(ROWS)[:, None], np.arange(cols)[None, :]
+        live = np.zeros((ROWS, cols), np.bool_)
+        for bounds in o.alternatives:
+            every = np.ones((ROWS, cols), np.bool_)
+            for b in bounds:
+                every &= b.row_factor * row + b.col_factor * col + self.int(b.offset) >= 0
+            live |= every
+        self.write(o.fragment, np.where(live, self.read(o.fragment), F32(o.identity)))
+
+    def do_RowFold(self, o: ir.RowFold) -> None:
+        source = self.read(o.source)
+        fold = _FOLD[o.kind]
+        with np.errstate(all="ignore"):
+            lanes = [fold(source[:, _lane_of(source.shape[1]) == n], axis=1) for n in range(QUAD)]
+        part = np.stack(lanes, axis=1).astype(F32)
+        self.write(o.out, part if o.scope == "thread" else fold(part, axis=1)[:, None])
+
+    def do_QuadReduce(self, o: ir.QuadReduce) -> None:
+        self.write(o.fragment, _FOLD[o.kind](self.read(o.fragment), axis=1)[:, None])
+
+    def do_Relayout(self, o: ir.Relayout) -> None:
+        self.write(o.out, self.read(o.source).astype(self.fragment(o.out).dtype.numpy))
+
+    # ---- products ----
+
+    def do_Mma(self, o: ir.Mma) -> None:
+        at = {s.slot: self.place(s.slot) for s in (o.a, o.b) if isinstance(s, ir.SlotOperand)}
+
+        def multiply() -> None:
+            if isinstance(o.a, ir.FragmentOperand):
+                a = self.read(o.a.fragment)
+            else:
+                a = self.tile(o.a.slot, at[o.a.slot])
+                a = a if o.a.major == "k" else a.T
+                first = ROWS * self.warpgroup if o.a.warpgroup else 0
+                a = a[first : first + ROWS]
+            b = self.tile(o.b.slot, at[o.b.slot])
+            b = b.T if o.b.major == "k" else b
+            assert a.shape[0] == ROWS
+            assert b.shape[1] == o.n
+            with np.errstate(all="ignore"):
+                total = a.astype(F32) @ b.astype(F32)
+            self.write(o.accumulator, total if o.zero else self.read(o.accumulator) + total)
+
+        if self.lazy:
+            self.issued.append((o.token, multiply))
+        else:
+            multiply()
+            self.issued.append((o.token, lambda: None))
+
+    def do_MmaCommit(self, o: ir.MmaCommit) -> None:
+        assert tuple(t for t, _ in self.issued) == o.tokens
+        self.flying.append((o.tokens, [f for _, f in self.issued]))
+        self.issued = []
+
+    def do_MmaWait(self, o: ir.MmaWait) -> None:
+        retired: list[str] = []
+        while len(self.flying) > o.pending:
+            tokens, effects = self.flying.pop(0)
+            retired += tokens
+            for effect in effects:
+                effect()
+        if retired != list(o.retires):
+            raise Misuse(f"a wait that is to retire {list(o.retires)} retires {retired}")
+
+
+def _lane_of(cols: int) -> npt.NDArray[np.int64]:
+    """The lane, of four, that holds each column of an accumulator."""
+    return np.arange(cols) % 8 // 2
+
+
+_ORDER_ONLY = (
+    ir.SetRegisters,
+    ir.WaitEmpty,
+    ir.OrderWait,
+    ir.OrderPass,
+    ir.OrderStart,
+    ir.GroupSync,
+    ir.FenceAsync,
+    ir.MmaFence,
+    ir.StoreCommit,
+    ir.StoreWait,
+)
+_FOLD: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+_COMPUTE: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "fma": lambda a, b, c: np.float64(a) * np.float64(b) + np.float64(c),
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "rcp": lambda a: np.divide(1, a),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "tanh": np.tanh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "abs": np.abs,
+    "floor": np.floor,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pow": np.power,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "select": np.where,
+    "ratio": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
+}
