@@ -241,9 +241,7 @@ class Consumer:
                 self._retire_all(phase.span)
 
         def drain() -> None:
-            last = self._nested(
-                lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach)
-            )
+            last = self._nested(lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach))
             self.out += rename(last, start, f"{start}_last")
 
         self.out.append(If(some, self._nested(until_drain), phase.span))

@@ -65,7 +65,7 @@ def synchronise(s: Scheduled) -> Plan:
     threads = 128 * (1 + s.workers.count)
     entry = min(255, REGISTER_FILE // threads // 8 * 8)
     descriptors = tuple(descriptor(t, g, store=False, span=g.move.span) for t, g in geometries.items())
-    roles = (
+    roles: tuple[RolePlan, ...] = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
         RolePlan(
             "consumer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
@@ -18,6 +18,7 @@ from tilegen.ir.folded import (
 )
 from tilegen.ir.plan import (
     Compute,
+    Coordinate,
     Element,
     ElementExpr,
     Fragment,
@@ -388,9 +389,48 @@ class Values:
             before.append(Relayout(out, source, o.span, o.statement))
             return self._made(before, out, source, *touched, read_tiles=tuple(tiles))
         value = lower(o.value, shape, self.c.scheduled, element)
+        if shape.layout == "acc":
+            value = self._once_a_row(value, o, before)
         out = self._declare(o)
         before.append(Map(out, value, o.span, o.statement))
         return self._made(before, out, *touched, read_tiles=tuple(tiles))
+
+    def _once_a_row(self, value: ElementExpr, o: Elementwise, before: list[Operation]) -> ElementExpr:
+        """`value` with what only varies by row computed once for each row, in front; a quotient by such a value
+        becomes a product with its reciprocal."""
+        made: dict[ElementExpr, ElementExpr] = {}
+
+        def row_only(e: ElementExpr) -> bool:
+            if isinstance(e, Element):
+                return self.known[e.fragment].layout == "row"
+            if isinstance(e, Coordinate):
+                return e.along == "row"
+            return not isinstance(e, Compute) or all(map(row_only, e.args))
+
+        def varies(e: ElementExpr) -> bool:
+            return isinstance(e, Element | Coordinate) or (isinstance(e, Compute) and any(map(varies, e.args)))
+
+        def hoisted(e: ElementExpr) -> ElementExpr:
+            if e not in made:
+                name = self._fragment(f"{o.name}_row{len(made) or ''}", "row", 1, o.span)
+                before.append(Map(name, e, o.span, o.statement))
+                made[e] = Element(name)
+            return made[e]
+
+        def walk(e: ElementExpr) -> ElementExpr:
+            if not isinstance(e, Compute):
+                return e
+            if e.op in ("ratio", "div") and row_only(e.args[1]) and varies(e.args[1]) and not row_only(e.args[0]):
+                inverse: ElementExpr = Compute("rcp", (e.args[1],))
+                if e.op == "ratio":
+                    empty = Compute("eq", (e.args[1], Literal(0.0)))
+                    inverse = Compute("select", (empty, Literal(0.0), inverse))
+                return Compute("mul", (walk(e.args[0]), hoisted(inverse)))
+            if row_only(e) and varies(e) and e.op != "neg":
+                return hoisted(e)
+            return replace(e, args=tuple(map(walk, e.args)))
+
+        return walk(value)
 
     def _as_fragment(self, o: Elementwise, inner: Expr, shape: Shape, element: object, before: list[Operation]) -> str:
         assert callable(element)
