@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tilegen.cli.main import main
+from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json
 from tilegen.ir.plan_text import print_plan
+from tilegen.ir.tile import TileProgram
+from tilegen.passes.pipeline import lower
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COPY = str(SAMPLES / "copy.tile")
@@ -171,6 +175,16 @@ def test_check_names_a_schedule_that_asks_for_more_than_the_machine_has(tmp_path
     text = fails(1, "check", spec)
     assert "error[SHARED_MEMORY" in text
     assert f"{spec}:" in text
+
+
+def test_check_fails_where_a_plan_would_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_arrival_too_many(program: TileProgram, target: str) -> Plan:
+        plan = lower(program, target)
+        rings = tuple(replace(ring, empty_arrivals=ring.empty_arrivals + 1) for ring in plan.rings)
+        return replace(plan, rings=rings)
+
+    monkeypatch.setattr("tilegen.runtime.compilation.lower", one_arrival_too_many)
+    assert "error[PIPELINE_DEADLOCK]" in fails(1, "check", GEMM)
 
 
 def test_check_fails_where_the_machine_code_differs_from_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

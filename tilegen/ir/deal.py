@@ -29,11 +29,12 @@ def deal(table: ItemTable, values: Mapping[str, int], ctas: int) -> npt.NDArray[
         load, c = heapq.heappop(free)
         lists[c].append(item)
         heapq.heappush(free, (load + cost, c))
-    rows = np.zeros((total + 1, table.width), np.int32)
+    rows: npt.NDArray[np.int32] = np.zeros((total + 1, table.width), np.int32)
     rows[:, 0] = np.arange(total + 1)
     for n, name in enumerate(table.fields):
         rows[:total, 1 + n] = bound[name]
     order = np.full((max(map(len, lists)) + 1, ctas), total)
     for c, items in enumerate(lists):
         order[: len(items), c] = items
-    return rows[order]
+    dealt: npt.NDArray[np.int32] = rows[order]
+    return dealt

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.checks import resources
+from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import ParamValue, TileProgram
@@ -38,7 +39,7 @@ def compile_source(source: Source, params: Mapping[str, str | ParamValue], targe
     """Compile a spec and run every static check. Raises TilegenError with all that is wrong."""
     program = load(source, params)
     plan = lower(program, target)
-    if faults := resources.check(plan):
+    if faults := resources.check(plan) or check_all(plan):
         raise TilegenError(tuple(faults))
     built = build(plan, source)
     if built.diagnostics:

@@ -116,7 +116,9 @@ def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:
         return _described(name, f"const float {name}", "f32")
     if isinstance(p, TableParam):
         name = kernel.give(("table",), "item_table")
-        return _described(name, f"const int* const {name}", f"work items, int32[rounds, CTAs, {plan.table.width if plan.table else 0}]: a CTA reads its column")
+        width = plan.table.width if plan.table else 0
+        meaning = f"work items, int32[rounds, CTAs, {width}]: a CTA reads its column"
+        return _described(name, f"const int* const {name}", meaning)
     tensor = plan.tensor(p.tensor)
     if isinstance(p, PointerParam):
         name = kernel.give(("pointer", p.tensor), f"global_{p.tensor}")
