@@ -99,8 +99,6 @@ def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
 
 
 def stages(program: Scheduled, d: directives.Stages) -> Scheduled:
-    if d.depth < 1:
-        fail(Code.STAGE_COUNT, d.span, tile=d.tile, got=str(d.depth), wanted="1 or more")
     tiles = tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
     program = replace(program, tiles=tiles)
     if d.depth > 1:
@@ -172,7 +170,7 @@ def ahead(program: Scheduled, d: directives.Ahead) -> Scheduled:
         if not any(_names(i) & ops for i in stream.body):
             return stream
         others = {s.op for s in stream.steps} - ops
-        rest = [_shift(i, d.distance, others) for i in stream.body if not _names(i) & ops]
+        rest = [replace(_shift(i, d.distance, others), span=d.span) for i in stream.body if not _names(i) & ops]
         front = [i for i in stream.body if _names(i) & ops]
         return replace(stream, body=(*rest, *front))
 
@@ -243,12 +241,18 @@ def walk(program: Scheduled, d: directives.Walk) -> Scheduled:
 
 
 def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
-    """Each consumer passes by the first blocks of the loop that its own rows do not need."""
+    """Each consumer passes by the first blocks of the loop that its own rows do not need: none, where no clause of
+    the domain ties the streamed axis to the rows."""
     if d.name != "skip_rows":
         return program
     if program.workers.count < 2:
         fail(Code.TURNS_ALONE, d.span)
-    return _map_streams(program, lambda s: replace(s, skip=True))
+    return _map_streams(program, lambda s: replace(s, skip=_lengths_differ(s.axis, program)))
+
+
+def _lengths_differ(stream: str, program: Scheduled) -> bool:
+    """Whether the blocks that an item visits depend on its rows."""
+    return any({stream, program.workers.axis} <= set(c.axes) for c in program.program.tile.domain)
 
 
 # ---- work and stores -------------------------------------------------------------------------------
@@ -261,10 +265,13 @@ def persistent(program: Scheduled, d: directives.Persistent) -> Scheduled:
 
 
 def order(program: Scheduled, d: directives.Order) -> Scheduled:
-    """`longest_first`: the rows from the far end, outermost, so that the longest of all heads go first."""
+    """`longest_first`: the rows from the far end, outermost, so that the longest of all heads go first; nothing,
+    where all items are equally long."""
     current = program.order
     if d.names == ("longest_first",):
         rows = program.workers.axis
+        if not any(r.role == "stream" and _lengths_differ(r.axis, program) for r in program.roles):
+            return program
         axes = (*(a for a in current.axes if a != rows), rows)
         return replace(program, order=replace(current, axes=axes, descending=(rows,)))
     grid = {r.axis for r in program.roles if r.role == "grid"}
@@ -274,8 +281,13 @@ def order(program: Scheduled, d: directives.Order) -> Scheduled:
 
 
 def group(program: Scheduled, d: directives.Group) -> Scheduled:
+    """Items of an axis kept together. By bytes it is about the streamed tiles that the axis's items share out: nothing,
+    where the rows come first, since then the items that read the same tiles stand together already."""
     if not program.has_role(d.axis, "grid"):
         fail(Code.GROUP_AXIS, d.span, axis=d.axis)
+    axes, rows = program.order.axes, program.workers.axis
+    if d.bytes is not None and axes.index(rows) < axes.index(d.axis):
+        return program
     return replace(program, order=replace(program.order, group=(d.axis, d.bytes, d.count)))
 
 
