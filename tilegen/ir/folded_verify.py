@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tilegen.ir.expression_text import operation_text
 from tilegen.ir.folded import (
     Elementwise,
     Exponent,
@@ -15,7 +14,9 @@ from tilegen.ir.folded import (
     Rescale,
     Weight,
 )
-from tilegen.ir.tile import Apply, Cast, Expr, Fold, Read
+from tilegen.ir.folded_text import operation_text
+from tilegen.ir.tile import Apply, Cast, Fold, Read
+from tilegen.ir.walk import subexpressions
 
 
 class InvalidFolded(AssertionError):  # noqa: N818
@@ -45,7 +46,7 @@ def verify(program: FoldedProgram) -> None:
                 and not (isinstance(op, Rescale) and name in states)
             ):
                 _fault(op, f"{name} is read before it is defined")
-        if isinstance(op, Elementwise) and _has_fold(op.value):
+        if isinstance(op, Elementwise) and any(isinstance(e, Fold) for e in subexpressions(op.value)):
             _fault(op, "an element-wise value holds a fold")
         if isinstance(op, Product | Reduce | Exponent):
             _check_fold(op, known)
@@ -100,24 +101,10 @@ def _sources(op: FoldedOp) -> tuple[str, ...]:
     if isinstance(op, Product):
         return (op.a, op.b)
     if isinstance(op, Elementwise):
-        return tuple(_reads(op.value))
+        return tuple(e.name for e in subexpressions(op.value) if isinstance(e, Read))
     if isinstance(op, Weight | Rescale):
         return (op.source, op.exponent)
     return (op.source,)
-
-
-def _reads(expr: Expr) -> list[str]:
-    if isinstance(expr, Read):
-        return [expr.name]
-    if isinstance(expr, Apply):
-        return [n for a in expr.args for n in _reads(a)]
-    return _reads(expr.value) if isinstance(expr, Cast) else []
-
-
-def _has_fold(expr: Expr) -> bool:
-    if isinstance(expr, Apply):
-        return any(map(_has_fold, expr.args))
-    return isinstance(expr, Fold) or (isinstance(expr, Cast) and _has_fold(expr.value))
 
 
 def _fault(op: FoldedOp, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.expression_text import operation_text
+from tilegen.ir.folded_text import operation_text
 from tilegen.ir.scheduled import Batch, Item, Scheduled, Step, Stream
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.tile import Affine, Apply, Cast, Expr, Fold, Lookup, Number, Position, Read, Symbol, TileProgram
+from tilegen.ir.reach import index_axes as axes_of_index
+from tilegen.ir.tile import Affine, Apply, Cast, Expr, Fold, Number, Position, Read, Symbol, TileProgram
+from tilegen.ir.walk import subexpressions
 from tilegen.syntax.span import Span
 
 LOG2E = 1.4426950408889634  # log2(e)
@@ -20,16 +22,6 @@ def number(value: float, span: Span) -> Number:
 
 def apply(op: str, *args: Expr) -> Apply:
     return Apply(op, args, DType.F32, args[0].span)
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    if isinstance(expr, Apply):
-        return expr.args
-    if isinstance(expr, Cast):
-        return (expr.value,)
-    if isinstance(expr, Fold):
-        return expr.args + expr.extra
-    return ()
 
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
@@ -45,26 +37,17 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 def reads(expr: Expr) -> tuple[Read, ...]:
     """Every Read in it, in order of appearance."""
-    if isinstance(expr, Read):
-        return (expr,)
-    return tuple(r for c in children(expr) for r in reads(c))
+    return tuple(e for e in subexpressions(expr) if isinstance(e, Read))
 
 
 def positions(expr: Expr) -> frozenset[str]:
     """Axes whose position it uses as a number."""
-    if isinstance(expr, Position):
-        return frozenset((expr.axis,))
-    return frozenset().union(*(positions(c) for c in children(expr)))
+    return frozenset(e.axis for e in subexpressions(expr) if isinstance(e, Position))
 
 
 def index_axes(read: Read) -> tuple[str, ...]:
-    """Axes that the index of a read mentions."""
-    found: list[str] = []
-    for entry in read.index:
-        affines = entry.index if isinstance(entry, Lookup) else (entry,)
-        for affine in affines:
-            found += [axis for axis, _ in affine.terms if axis not in found]
-    return tuple(found)
+    """Axes that the index of a read mentions, each once."""
+    return tuple(dict.fromkeys(axis for entry in read.index for axis in axes_of_index(entry)))
 
 
 def key(node: object) -> object:

@@ -16,11 +16,11 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Output, Product, Reduce, Rescale, Weight
 from tilegen.ir.reach import AxisTree
 from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Position, Read, TileProgram
+from tilegen.ir.walk import parts
 from tilegen.passes.expressions import (
     LN2,
     LOG2E,
     apply,
-    children,
     identity_index,
     index_axes,
     key,
@@ -88,7 +88,7 @@ class _Folder:
                 found.extend(a for a in reach if a not in found)
             elif isinstance(e, Position) and e.axis not in found:
                 found.append(e.axis)
-            for child in children(e):
+            for child in parts(e):
                 visit(child)
 
         visit(expr)
@@ -161,6 +161,8 @@ class _Folder:
         if known not in self.shared:
             op = self.op(source)
             assert op is not None
+            if not set(over) <= set(op.axes):
+                fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(a for a in over if a not in op.axes))
             axes = tuple(a for a in op.axes if a not in over)
             name = self.fresh(f"{statement}_{kind}")
             self.ops.append(Reduce(name, source, kind, over, axes, exponent, span, statement))

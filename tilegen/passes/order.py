@@ -52,12 +52,13 @@ def _check_pair(reader: Placed, source: Placed, s: Scheduled) -> None:
     later = reader[1].distance - source[1].distance
     if (later == 0 and reader[0] > source[0]) or (later == 1 and reader[0] < source[0]):
         return
+    statement, other = (s.op(step.op).statement for step in (reader[1], source[1]))
     fail(
         Code.STEP_ORDER,
         source[2] if later < 0 else reader[2],
         got=f"{_words(reader[1])} reads {_words(source[1])}",
-        reader=s.op(reader[1].op).statement,
-        source=s.op(source[1].op).statement,
+        reader=statement,
+        source=other if other != statement else source[1].op,
     )
 
 

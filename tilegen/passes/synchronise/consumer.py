@@ -399,14 +399,8 @@ class Consumer:
             if in_b and not in_a:
                 a, b = b, a
         if b not in self.c.tiles:
-            if a in self.c.tiles and rows not in self.c.tiles[a].move.axes:
-                a, b = b, a
-            else:
-                fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
-        over = [x for x in o.over if x in (self.c.tiles[b].row_axis, self.c.tiles[b].col_axis)]
-        if len(o.over) != 1 or len(over) != 1:
-            fail(Code.CONTRACTED_AXES, o.span, product=o.statement, axes=", ".join(o.over))
-        contracted = over[0]
+            a, b = b, a
+        (contracted,) = o.over
         gb = self.c.tiles[b]
         check_product_tile(gb, contracted, o.span, o.statement)
         n = gb.rows if gb.col_axis == contracted else gb.cols

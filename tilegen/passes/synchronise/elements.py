@@ -57,6 +57,8 @@ def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Rea
         if isinstance(e, Read):
             return element(e)
         if isinstance(e, Cast):
+            if not e.dtype.is_float:
+                fail(Code.FUNCTION_UNSUPPORTED, e.span, function=str(e.dtype))
             inner = walk(e.value)
             return inner if e.dtype is DType.F32 else Compute("round", (inner,), e.dtype)
         if isinstance(e, Apply):

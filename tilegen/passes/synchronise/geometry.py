@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Descriptor, MapDim
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
@@ -247,8 +246,6 @@ def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:
 
 def check_product_tile(g: TileGeometry, contracted: str, span: Span, product: str) -> None:
     """Shapes that wgmma asks of an operand tile: whole k steps, whole swizzle atoms."""
-    if g.tensor.dtype not in (DType.BF16, DType.F16):
-        fail(Code.PRODUCT_TYPE, span, product=product, tile=g.move.name, dtype=str(g.tensor.dtype))
     length = g.cols if g.col_axis == contracted else g.rows
     if length % 16:
         fail(Code.K_STEP, span, product=product, axis=contracted, got=str(length), wanted="a multiple of 16")

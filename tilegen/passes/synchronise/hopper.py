@@ -52,6 +52,7 @@ BARRIER_BYTES = 8
 def synchronise(s: Scheduled) -> Plan:
     """The plan of a scheduled program. Raises TilegenError for what the target cannot do."""
     _check_workers(s)
+    _check_products(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
     rings, buffers, top = _rings(s, geometries)
     context = Context(s, geometries, rings, storage(s))
@@ -117,6 +118,18 @@ def _check_workers(s: Scheduled) -> None:
             got=str(role.block),
             wanted=f"{wanted} ({workers.count} x {WARPGROUP_ROWS} rows)",
         )
+
+
+def _check_products(s: Scheduled) -> None:
+    """A product contracts one axis, and its second factor is a tile: of two factors the one without rows."""
+    tiles = {m.name for m in s.program.tile.moves}
+    for o in s.program.ops:
+        if isinstance(o, Product):
+            if len(o.over) != 1:
+                fail(Code.CONTRACTED_AXES, o.span, product=o.statement, axes=", ".join(o.over))
+            computed = [n for n in (o.a, o.b) if n not in tiles]
+            if len(computed) == 2 or any(s.workers.axis not in s.op(n).axes for n in computed):
+                fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
 
 
 def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:

@@ -89,6 +89,8 @@ class Stores:
         col_dim = o.axes.index(shape.cols) if shape.cols in o.axes else -1
         if col_dim != len(o.axes) - 1:
             fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
+        if not tensor.dtype.is_float:
+            fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
         if s.store(o.tensor).via == "tma":
             self._through_shared(o, values, tuple(where), row_dim, out)
             return

@@ -1,0 +1,280 @@
+"""What no kernel is built for is refused by name, where the spec says it; nothing else ever stops lowering."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from tests.passes.specs import refused, sample, schedule_of, text_of
+from tests.sema.faults import underlined
+from tilegen.diagnostics import catalogue
+from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.core import TilegenError
+from tilegen.passes.pipeline import lower
+
+ATTENTION = text_of("fa3_fwd")
+GEMM = text_of("gemm")
+SWIGLU = text_of("swiglu")
+LOSS = text_of("gemm_logsumexp")
+COPY = text_of("copy")
+NOTHING_TO_SHARE = "kernel k() { size M output Y: f32[M] axis i in M Y[i] = i }"
+PARAMETER = "T: bf16 | f16 | f32 = bf16"
+
+
+def attention(directives: str) -> str:
+    return schedule_of(ATTENTION, f"block i 128, j 64 consumers 2 over i {directives}")
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def over_rows(
+    equations: str, outputs: str = "output Y: f32[M]", more: str = "", tile: str = "x[i, j] = X[i, j]"
+) -> str:
+    """Equations over the rows of a tile x."""
+    return f"""kernel k({PARAMETER}) {{
+  size M, N
+  input X: T[M, N]
+  {outputs}
+  axis i in M, j in N
+  {more}
+  tile {tile}
+  {equations}
+}}"""
+
+
+def product(a: str, b: str, value: str = "sum[k](a[m, k] * b[k, n])", more: str = "", out: str = "C: T[M, N]") -> str:
+    """C = A B with other shapes or blocks."""
+    return f"""kernel k(T: bf16 | f16 = bf16) {{
+  size M, N, K
+  input A: T[{a}]
+  input B: T[{b}]
+  output {out}
+  axis m in M, n in N, k in K
+  tile a[m, k] = A[m, k]
+  tile b[k, n] = B[k, n]
+  C[m, n] = {value}
+  {more}
+}}"""
+
+
+CHUNKS = """kernel k(T: bf16 = bf16) {
+  size C, N
+  input X: T[64 * C, N]
+  output Y: f32[64 * C]
+  axis i in 64 * C, j in N
+  split i into c, r by 64
+  domain c, j: j <= 9 * c
+  tile x[i, j] = X[i, j]
+  Y[i] = logsumexp[j](x[i, j])
+}"""
+BOTH = """kernel k(T: bf16 = bf16) {
+  size G, R, M, N
+  input X: T[G * R, M, N]
+  input W: T[G, M, N]
+  output Y: f32[G * R, M]
+  output Z: f32[G, M]
+  axis h in G * R, i in M, j in N
+  split h into g, r by R
+  tile x[i, j] = X[h, i, j]
+  tile z[i, j] = W[g, i, j]
+  Y[h, i] = logsumexp[j](x[i, j])
+  Z[g, i] = max[j](z[i, j])
+}"""
+
+# code, spec, what is underlined
+CASES: list[tuple[Code, str, str]] = [
+    (Code.RAGGED_UNSUPPORTED, text_of("ragged"), "ragged Sq over B by cu_q"),
+    (Code.LOOKUP_UNSUPPORTED, text_of("paged"), "tab[b, pg]"),
+    (
+        Code.LOOKUP_UNSUPPORTED,
+        over_rows("Y[i] = max[j](x[i, j]) + W[t[i]]", "input t: i32[M] input W: f32[M] output Y: f32[M]"),
+        "W[t[i]]",
+    ),
+    (Code.EXTRA_TERMS, over_rows("Y[i] = logsumexp[j](x[i, j]; 2)"), "2"),
+    (Code.EXTRA_TERMS, over_rows("Y[i, j] = softmax[j](x[i, j]; c)", "scalar c: f32 output Y: T[M, N]"), "c"),
+    (Code.FOLD_OF_CONSTANT, over_rows("z[i, j] = 2 * i Y[i] = sum[j](z[i, j]) + max[j](x[i, j])"), "sum[j](z[i, j])"),
+    (Code.FOLD_OF_CONSTANT, over_rows("z[i, j] = 2 * i Y[i] = max[j](z[i, j]) + max[j](x[i, j])"), "max[j](z[i, j])"),
+    (
+        Code.FOLD_OF_CONSTANT,
+        over_rows("z[i, j] = 2 * i Y[i] = logsumexp[j](z[i, j]) + max[j](x[i, j])"),
+        "logsumexp[j](z[i, j])",
+    ),
+    (Code.FOLD_OVER_PART, text_of("attention_bwd"), "sum[i, r](T(ds[i, j]) * q[i, d])"),
+    (
+        Code.RENAMED_READ,
+        over_rows("z[i, j] = 2 * x[i, j] Y[i, j] = z[i, j] + z[i, 0]", "output Y: T[M, N]"),
+        "z[i, 0]",
+    ),
+    (
+        Code.READ_OF_OUTPUT,
+        over_rows("Y[i] = max[j](x[i, j]) Z[i] = 2 * Y[i]", "output Y: f32[M] output Z: f32[M]"),
+        "Y[i]",
+    ),
+    (
+        Code.DOMAIN_CUTS_PRODUCT,
+        changed(GEMM, ("\n  tile a", "\n  domain m, k: k <= m\n  tile a")),
+        "domain m, k: k <= m",
+    ),
+    (Code.NESTED_STREAMS, text_of("outputs_two_orders"), "j"),
+    (Code.NESTED_STREAMS, schedule_of(GEMM, "stream n"), "k"),
+    (Code.NO_ROWS, NOTHING_TO_SHARE, NOTHING_TO_SHARE),
+    (
+        Code.TOO_MANY_DIRECTIONS,
+        over_rows("Y[i] = max[j](x[i, j])", "output Y: f32[M]", "axis d in 64", "x[i, d, j] = X[i, d, j]")
+        .replace("x[i, j])", "max[d](x[i, d, j]))")
+        .replace("X: T[M, N]", "X: T[M, 64, N]"),
+        "tile x[i, d, j] = X[i, d, j]",
+    ),
+    (
+        Code.TOO_MANY_DIRECTIONS,
+        product("M, K", "K, N").replace("a[m, k] * b[k, n]", "a[m, k] * b[k, n] * k"),
+        "a[m, k]",
+    ),
+    (Code.INDEX_NOT_AFFINE_UNIT, over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[i, 2 * j]"), "2 * j"),
+    (
+        Code.INDEX_NOT_AFFINE_UNIT,
+        over_rows("Y[i] = max[j](x[i, j] + W[j + 1])", "input W: f32[N] output Y: f32[M]").replace(
+            "W[j + 1]", "W[2 * j]"
+        ),
+        "W[2 * j]",
+    ),
+    (Code.INNER_NOT_TILED, over_rows("Y[i] = x[i] + 1", tile="x[i] = X[i, 0]").replace(", j in N", ""), "0"),
+    (Code.BOX_TOO_LARGE, attention("").replace("j 64", "j 320"), "tile k[j, d] = K[b, j, g, d]"),
+    (Code.INNER_EXTENT, schedule_of(COPY, "block i 128, j 24 consumers 2 over i"), "tile x[i, j] = X[i, j]"),
+    (
+        Code.RANK,
+        over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[0, 0, 0, 0, i, j]").replace(
+            "T[M, N]", "T[1, 1, 1, 1, M, N]"
+        ),
+        "input X: T[1, 1, 1, 1, M, N]",
+    ),
+    (Code.K_STEP, schedule_of(ATTENTION, "block i 128, j 72 consumers 2 over i"), "sum[j](T(p[i, j]) * v[j, e])"),
+    (Code.ATOM_ROWS, schedule_of(LOSS, "block i 128, j 20 consumers 2 over i"), "sum[d](h[i, d] * w[j, d])"),
+    (Code.MMA_WIDTH, schedule_of(GEMM, "block m 128, n 320, k 64 consumers 2 over m"), "sum[k](a[m, k] * b[k, n])"),
+    (
+        Code.SECOND_FACTOR_IN_REGISTERS,
+        attention("").replace("T(p[i, j]) * v[j, e]", "T(p[i, j]) * T(2 * v[j, e])"),
+        "sum[j](T(p[i, j]) * T(2 * v[j, e]))",
+    ),
+    (
+        Code.CONTRACTED_AXES,
+        product("M, K, 32", "K, 32, N", "sum[k, c](a[m, k, c] * b[k, c, n])")
+        .replace("k in K", "k in K, c in 32")
+        .replace("a[m, k] = A[m, k]", "a[m, k, c] = A[m, k, c]")
+        .replace("b[k, n] = B[k, n]", "b[k, c, n] = B[k, c, n]"),
+        "sum[k, c](a[m, k, c] * b[k, c, n])",
+    ),
+    (
+        Code.FOLD_SHAPE,
+        over_rows("Y[i] = max[j](W[j]) + max[j](x[i, j])", "input W: f32[N] output Y: f32[M]"),
+        "max[j](W[j])",
+    ),
+    (Code.READ_NEEDS_TILE, over_rows("Y[i] = max[j](x[i, j] + X[i, j])"), "X[i, j]"),
+    (
+        Code.FUNCTION_UNSUPPORTED,
+        over_rows("Y[i] = i32(floor(max[j](x[i, j])))", "output Y: i32[M]"),
+        "i32(floor(max[j](x[i, j])))",
+    ),
+    (
+        Code.STORE_TYPE,
+        over_rows("Y[i, j] = x[i, j]", "output Y: i32[M, N]").replace("X: T[", "X: i32[").replace(PARAMETER, ""),
+        "Y[i, j] = x[i, j]",
+    ),
+    (
+        Code.PREDICATE_UNSUPPORTED,
+        over_rows(
+            "Y[i] = max[j](x[i, j])", "input a: i32[M] input b: i32[N] output Y: f32[M]", "domain i, j: a[i] == b[j]"
+        ),
+        "domain i, j: a[i] == b[j]",
+    ),
+    (
+        Code.STORE_WITHOUT_ROWS,
+        over_rows(
+            "Y[i] = max[j](x[i, j]) z[h] = W[h] * 2 Z[h] = z[h]",
+            "size H input W: f32[H] output Y: f32[M] output Z: f32[H]",
+        ),
+        "Z[h] = z[h]",
+    ),
+    (
+        Code.STORE_COLUMNS_NOT_INNER,
+        over_rows("Y[j, i] = x[i, j]", "output Y: T[N, M]", more="schedule hopper { consumers 2 over i block i 128 }"),
+        "Y[j, i] = x[i, j]",
+    ),
+    (Code.BLOCK_OF_WORKERS, schedule_of(ATTENTION, "consumers 3 over i block i 128"), "i 128"),
+    (Code.BLOCK_OF_PART, attention("block g 2"), "g 2"),
+    (Code.BLOCK_OF_PART, attention("grid g"), "grid g"),
+    (Code.BLOCK_OF_HELD, attention("block d 64"), "d 64"),
+    (Code.SPLIT_AND_PART, BOTH, "h"),
+    (Code.PART_IN_TILE, CHUNKS, "split i into c, r by 64"),
+    (Code.GRID_FOLDED, schedule_of(GEMM, "grid k"), "grid k"),
+    (Code.GRID_FOLDED, attention("grid d"), "grid d"),
+    (Code.HOLD_NEEDS_EXTENT, schedule_of(GEMM, "hold k"), "hold k"),
+    (Code.CONSUMER_COUNT, schedule_of(GEMM, "consumers 5 over m"), "consumers 5 over m"),
+    (Code.CONSUMER_AXIS, schedule_of(GEMM, "consumers 2 over k"), "consumers 2 over k"),
+    (Code.NO_PRODUCT, attention("late p by 1"), "late p by 1"),
+    (Code.NO_PRODUCT, attention("take_turns over s, LSE"), "take_turns over s, LSE"),
+    (Code.DISTANCE_TOO_FAR, attention("late O by 2"), "late O by 2"),
+    (Code.DISTANCE_TOO_FAR, attention("ahead s by 2"), "ahead s by 2"),
+    (Code.STEP_ORDER, attention("batch O, s"), "batch O, s"),
+    (Code.STEP_ORDER, attention("late s by 1"), "late s by 1"),
+    (Code.STEP_ORDER, attention("issue s, O"), "issue s, O"),
+    (Code.STEP_ORDER, attention("ahead O by 1"), "ahead O by 1"),
+    (Code.TILE_AT_TWO_DISTANCES, schedule_of(SWIGLU, "late gate by 1"), "late gate by 1"),
+    (Code.NOT_UNDER, attention("late O by 1 under O: p"), "under O: p"),
+    (Code.NOT_UNDER, attention("under O: p"), "under O: p"),
+    (Code.NOT_UNDER, attention("late O by 1 issue O, s under O: p"), "under O: p"),
+    (
+        Code.TURNS_ALONE,
+        schedule_of(ATTENTION, "block i 64, j 64 consumers 1 over i take_turns over s"),
+        "take_turns over s",
+    ),
+    (Code.NOTHING_STALE, schedule_of(GEMM, "stale_max"), "stale_max"),
+    (Code.WALK_NOT_STREAMED, schedule_of(GEMM, "walk n down"), "walk n down"),
+    (Code.ORDER_AXES, schedule_of(GEMM, "order m"), "order m"),
+    (Code.GROUP_AXIS, schedule_of(GEMM, "group k by 2"), "group k by 2"),
+    (Code.ALIAS_NAMES, attention("alias q, O"), "alias q, O"),
+    (Code.ALIAS_ROOM, attention("alias O, k"), "alias O, k"),
+    (Code.DIRECTIVE_UNSUPPORTED, text_of("split_reduction"), "split j by 4"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "multicast b over m"), "multicast b over m"),
+    (Code.DIRECTIVE_UNSUPPORTED, attention("place p shared"), "p shared"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "outputs C { grid m }"), "outputs C { grid m }"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "persistent counter"), "persistent counter"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a cp_async"), "a cp_async"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "waves 4"), "waves 4"),
+]
+
+
+@pytest.mark.parametrize(("code", "text", "place"), CASES, ids=[f"{n}-{c[0].name}" for n, c in enumerate(CASES)])
+def test_each_fault_is_refused_where_it_is(code: Code, text: str, place: str) -> None:
+    d = refused(text)
+    assert d.code == code.name, d
+    assert d.span is not None
+    assert underlined(text, d.span) == place
+
+
+def test_a_target_without_a_lowering_is_refused_by_name() -> None:
+    with pytest.raises(TilegenError) as error:
+        lower(sample("gemm"), "mls")
+    assert [d.code for d in error.value.diagnostics] == ["TARGET_UNSUPPORTED"]
+
+
+def test_the_cases_cover_the_section_of_the_catalogue() -> None:
+    text = inspect.getsource(catalogue)
+    section = text[text.index("(tilegen.passes) ----") : text.index("# ---- plan and resources")]
+    entries = set(re.findall(r"^    ([A-Z_]+) = Entry", section, re.M))
+    assert len(entries) > 40
+    assert entries == {code.name for code, _, _ in CASES} | {"TARGET_UNSUPPORTED"}
+
+
+def test_refusals_name_what_they_speak_of() -> None:
+    """Got and wanted stand where two things disagree, and a fix is offered for each."""
+    d = refused(schedule_of(ATTENTION, "consumers 3 over i block i 128"))
+    assert (d.got, d.wanted) == ("128", "192 (3 x 64 rows)")
+    assert all(refused(text).fixes for _, text, _ in CASES[::7])
