@@ -26,9 +26,9 @@ def _module(source: str) -> Any:
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     assert int(error) == 0, error
     _, size = nvrtc.nvrtcGetCUBINSize(program)
-    cubin = b" " * size
+    cubin = bytearray(size)
     nvrtc.nvrtcGetCUBIN(program, cubin)
-    return _ok(driver.cuModuleLoadData(cubin))
+    return _ok(driver.cuModuleLoadData(bytes(cubin)))
 
 
 def run_on_gpu(

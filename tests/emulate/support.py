@@ -28,11 +28,11 @@ def compile_ptx(source: str, *options: str) -> str:
     (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
     if int(error):
         _, size = nvrtc.nvrtcGetProgramLogSize(program)
-        log = b" " * size
+        log = bytearray(size)
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(log.decode())
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    text = b" " * size
+    text = bytearray(size)
     nvrtc.nvrtcGetPTX(program, text)
     return text.decode().rstrip("\0 ")
 

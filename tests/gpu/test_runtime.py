@@ -13,6 +13,7 @@ from tests.runtime import kernels
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver
 from tilegen.runtime.kernel import Kernel
+from tilegen.targets.hopper.nvrtc import compile_cuda
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 pytestmark = pytest.mark.gpu
@@ -38,6 +39,15 @@ def test_the_device_is_described() -> None:
     assert info.capability == (9, 0)
     assert info.sm_count > 50
     assert info.driver >= (13, 0)
+
+
+def test_compiling_again_keeps_the_log() -> None:
+    """The driver's cache has machine code without the log: it must not be asked."""
+    source = 'extern "C" __global__ void k(float* p) { p[0] = p[1] / p[2]; }'
+    first, second = (compile_cuda(source, "k") for _ in range(2))
+    assert [usage.entry for usage in second.usage] == ["k"]
+    assert first.usage == second.usage
+    assert bytes([32])[0] == 32  # the one b" " of this process; a NUL in it makes later imports fail
 
 
 def test_torch_tensors(torch: Any) -> None:

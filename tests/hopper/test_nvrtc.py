@@ -31,6 +31,21 @@ def test_one_program_gives_ptx_and_cubin() -> None:
     assert usage.spill_store_bytes == usage.spill_load_bytes == 0
 
 
+def test_an_empty_log_is_not_written_into_shared_bytes() -> None:
+    """CPython has one object for every b" ": a NUL in it breaks whatever is imported next."""
+    ok, log, ptx, _ = nvrtc._compile(SAXPY, "saxpy.cu", ["--gpu-architecture=compute_90a"], ("PTX",))
+    assert ok
+    assert log == ""
+    assert b".entry saxpy" in ptx
+    assert bytes([32])[0] == 32
+
+
+def test_compiling_again_keeps_the_figures_of_the_log() -> None:
+    """Where there is a driver, from its cache NVRTC would bring the machine code alone."""
+    first, second = (compile_cuda(SAXPY, "saxpy") for _ in range(2))
+    assert first.usage == second.usage != ()
+
+
 def test_line_directives_reach_the_ptx_under_their_own_names() -> None:
     ptx = compile_cuda(SAXPY, "saxpy").ptx
     assert '"axpy.tile"' in ptx

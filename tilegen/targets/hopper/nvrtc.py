@@ -62,7 +62,8 @@ def compile_cuda(source: str, name: str, *, include_line_info: bool = True) -> C
 
     Raises TilegenError with a diagnostic for each error, placed on the spec line that the text's `#line` names.
     """
-    options = [f"--gpu-architecture={ARCHITECTURE}", "-default-device", "--ptxas-options=-v"]
+    # Where there is a driver, NVRTC keeps machine code in the driver's cache, without the log that goes with it.
+    options = [f"--gpu-architecture={ARCHITECTURE}", "-default-device", "--ptxas-options=-v", "--no-cache"]
     if include_line_info:
         options.append("-lineinfo")
     version = nvrtc_version()
@@ -212,9 +213,10 @@ def _compile(source: str, file: str, options: list[str], wanted: tuple[str, ...]
 
 def _fetch(size: Any, get: Any, program: Any) -> bytes:
     _, n = _call(size(program))
-    buffer = b" " * int(n)  # filled in place
+    # Filled in place. Never bytes: of length 1, as for an empty log, they are an object that the whole process shares.
+    buffer = bytearray(int(n))
     _call(get(program, buffer))
-    return buffer
+    return bytes(buffer)
 
 
 def _text(raw: bytes) -> str:
