@@ -7,7 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-FORMATS = {"f32": (24, -126, 127), "f16": (11, -14, 15), "bf16": (8, -126, 127), "tf32": (11, -126, 127)}
+# f32-unbounded: float32 with all the exponents that a number below 1 could want
+FORMATS = {
+    "f32": (24, -126, 127),
+    "f32-unbounded": (24, -1000, 127),
+    "f16": (11, -14, 15),
+    "bf16": (8, -126, 127),
+    "tf32": (11, -126, 127),
+}
 
 
 def round_fraction(q: Fraction, kind: str, mode: str, zero_sign: int = 1) -> float:

@@ -80,7 +80,7 @@ def test_packed_narrowing_puts_the_first_operand_on_top(kind: str) -> None:
         assert np.array_equal(finite[:, column], bits16(np.clip(nearest, -largest, largest), kind))
 
 
-def test_float_to_integer_rounds_clamps_and_zeroes_nan() -> None:
+def test_float_to_integer_rounds_and_clamps() -> None:
     x = np.concatenate([floats(N - 128, 24), np.linspace(-4, 4, 128, dtype=np.float32) * np.float32(1.5)]).astype(
         np.float32
     )
@@ -95,9 +95,39 @@ def test_float_to_integer_rounds_clamps_and_zeroes_nan() -> None:
         for f in modes.values():
             wanted = []
             for v in x.astype(np.float64).tolist():
-                clamp = 0 if math.isnan(v) else high if v == math.inf else low if v == -math.inf else int(f(v))
+                if math.isnan(v):
+                    wanted.append(1 << 63 if bits == 64 else 0)
+                    continue
+                clamp = high if v == math.inf else low if v == -math.inf else int(f(v))
                 wanted.append(min(max(clamp, low), high) & (1 << bits) - 1)
             assert np.array_equal(next(results), np.array(wanted, f"u{bits // 8}"))
+
+
+@pytest.mark.parametrize(
+    ("to", "source", "wanted"),
+    [("s32.f32", "f", 0), ("u16.f16", "h", 0), ("s64.f32", "f", 1 << 63), ("u64.f16", "h", 1 << 63),
+     ("s64.f64", "d", 1 << 63), ("u32.f64", "d", 1 << 31), ("s16.f64", "d", 1 << 15)],
+)  # fmt: skip
+def test_nan_as_an_integer_is_what_the_manual_says(to: str, source: str, wanted: int) -> None:
+    """0; but the top bit alone from f64, and to 64 bits (there also as an H200 gives it, from f32)."""
+    letter = {"16": "h", "32": "r", "64": "l"}[to[1:3]]
+    nan = {"f": np.full(128, np.nan, np.float32), "h": np.full(128, 0x7E00, np.uint16), "d": np.full(128, np.nan)}
+    (got,) = elementwise([Asm(f"cvt.rzi.{to} %0, %1;", letter, source)], [[nan[source]]])
+    assert set(got.tolist()) == {wanted}
+
+
+def test_nan_that_keeps_its_upper_bits() -> None:
+    """0x7fc00000 of the first is what an H200 gives, in both; the rest follows from the machine code, or is a guess."""
+    single = np.resize(np.array([0x7FC00000, 0xFFC12345, 0x7F800001, 0x7F802000], np.uint32), 128).view(np.float32)
+    double = np.resize(np.array([0x7FF8 << 48, 0xFFF8 << 48 | 1 << 45, 0x7FF0 << 48 | 1], np.uint64), 128).view(float)
+    tf32, cut, one = elementwise(
+        [Asm("cvt.rna.tf32.f32 %0, %1;", "r", "f"), Asm("cvt.rn.f32.f64 %0, %1;", "f", "d"),
+         Asm("cvt.rn.sat.f32.f64 %0, %1;", "f", "d")],
+        [[single], [double], [double]],
+    )  # fmt: skip
+    assert tf32[:4].tolist() == [0x7FC00000, 0xFFC12000, 0x7F800000, 0x7F802000]
+    assert cut.view(np.uint32)[:3].tolist() == [0x7FC00000, 0xFFC10000, 0x7FC00000]
+    assert not one.any()
 
 
 def test_integer_to_float_in_every_mode() -> None:
@@ -169,7 +199,8 @@ def test_float_to_float() -> None:
         assert np.array_equal(got[5], rounded(wide, "f32", "rn").astype(np.float32), equal_nan=True)
         assert np.array_equal(got[6], rounded(wide, "f32", "rp").astype(np.float32), equal_nan=True)
         assert np.array_equal(got[7], bits16(rounded(wide, "f16", "rn"), "f16"))
-        assert np.array_equal(got[8].view(np.float32), rounded(x, "tf32", "rna").astype(np.float32), equal_nan=True)
+        tf32 = rounded(x, "tf32", "rna").astype(np.float32).view(np.uint32)
+        assert np.array_equal(got[8], np.where(np.isnan(x), x.view(np.uint32) & 0xFFFFE000, tf32))
 
 
 def test_fp8_pairs() -> None:

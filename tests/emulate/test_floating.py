@@ -64,10 +64,8 @@ def test_ftz_and_sat() -> None:
     got = elementwise(lines, [x[:2], x[:2], x, x[:2], x])
     y = [flushed(v) for v in x]
 
-    def exact(name: str, operands: list[np.ndarray]) -> np.ndarray:
-        return np.array(
-            [operate(name, "rn", "f32", *map(float, row)) for row in zip(*operands, strict=True)], np.float32
-        )
+    def exact(name: str, operands: list[np.ndarray], kind: str = "f32-unbounded") -> np.ndarray:
+        return np.array([operate(name, "rn", kind, *map(float, row)) for row in zip(*operands, strict=True)])
 
     def saturated(v: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(v), np.float32(0), np.clip(v, 0, 1) + np.float32(0)).astype(np.float32)
@@ -75,8 +73,48 @@ def test_ftz_and_sat() -> None:
     same_bits(got[0], flushed(exact("add", y[:2])), *x)
     same_bits(got[1], flushed(exact("mul", y[:2])), *x)
     same_bits(got[2], flushed(exact("fma", y)), *x)
-    same_bits(got[3], saturated(exact("add", x[:2])), *x)
+    same_bits(got[3], saturated(exact("add", x[:2], "f32")), *x)
     same_bits(got[4], saturated(flushed(exact("fma", y))), *x)
+
+
+NEAREST_OF_A_FORMAT_WITHOUT_SUBNORMALS = [
+    # (a, b, c, a * b + c as an H200 gives it): tiny after rounding to 24 bits, and three that are tiny only before it
+    (0x3F7FFFFF, 0x00800000, 0x8035B816, 0x00000000),
+    (0x010EC2BE, 0x01AF2FDA, 0x80800000, 0x80800000),
+    (0x00800000, 0x8F288DD7, 0x00800000, 0x00800000),
+    (0x25AE00A6, 0x8121020E, 0x00800000, 0x00800000),
+]
+
+
+def test_ftz_flushes_what_is_tiny_after_rounding() -> None:
+    table = np.array(NEAREST_OF_A_FORMAT_WITHOUT_SUBNORMALS, np.uint32)
+    a, b, c, wanted = (np.resize(column, 128) for column in table.T)
+    x, y, z = (np.ascontiguousarray(v).view(np.float32) for v in (a, b, c))
+    (got,) = elementwise([Asm("fma.rn.ftz.f32 %0, %1, %2, %3;", "f", "fff")], [[x, y, z]])
+    assert np.array_equal(got.view(np.uint32), wanted)
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "fma", "div"])
+def test_ftz_flushes_so_in_every_mode(name: str) -> None:
+    """Around the smallest normal number."""
+    rng = np.random.default_rng(12)
+    near, other = (np.float32(1) + rng.integers(-3, 4, N).astype(np.float32) * np.float32(2**-24) for _ in range(2))
+    tiny = np.float32(TINY)
+    signs = np.where(rng.integers(0, 2, N), np.float32(1), np.float32(-1))
+    small = (rng.integers(-3, 4, N) * 2.0 ** rng.integers(-126, -123, N)).astype(np.float32)
+    x = {
+        "add": [near * tiny, small],
+        "mul": [near * np.float32(2.0**-60), other * np.float32(2.0**-66)],
+        "fma": [signs * near * np.float32(2.0**-90), other * np.float32(2.0**-70), np.where(small < 0, -tiny, tiny)],
+        "div": [near * np.float32(2.0**-60), other * np.float32(2.0**66)],
+    }[name]
+    modes = ["rn", "rz", "rm", "rp"]
+    places = ", ".join(f"%{i + 1}" for i in range(len(x)))
+    lines = [Asm(f"{name}.{mode}.ftz.f32 %0, {places};", "f", "f" * len(x)) for mode in modes]
+    rows = [[float(flushed(v)) for v in row] for row in zip(*x, strict=True)]
+    for mode, got in zip(modes, elementwise(lines, [x] * len(modes)), strict=True):
+        same_bits(got, flushed(np.array([operate(name, mode, "f32-unbounded", *row) for row in rows])), *x)
+        assert (np.abs(got) == tiny).any()
 
 
 def test_min_max_treat_nan_and_zero_as_the_manual_says() -> None:

@@ -18,6 +18,8 @@ F32 = [
     *(Asm(f"fma.{m}{x}.f32 %0, %1, %2, %3;", "f", "fff") for m in MODES for x in ("", ".ftz", ".sat")),
     *(Asm(f"{op}.{m}.f32 %0, %1;", "f", "f") for op in ("sqrt", "rcp") for m in MODES),
     *(Asm(f"{op}{x}.f32 %0, %1, %2;", "f", "ff") for op in ("min", "max") for x in ("", ".ftz", ".NaN")),
+    *(Asm(f"{op}.{m}.ftz.f32 %0, %1, %2;", "f", "ff") for op in ("add", "mul") for m in MODES),
+    Asm("div.rn.ftz.f32 %0, %1, %2;", "f", "ff"),
 ]
 CONVERSIONS = [
     *(Asm(f"cvt.{m}.{t}.f32 %0, %1;", c, "f") for m in ("rni", "rzi", "rmi", "rpi")
@@ -65,8 +67,8 @@ def inputs(lines: list[Asm], seed: int) -> list[list[np.ndarray]]:
                 row[p] = integers(N, 32 if letter == "r" else 64, seed + 13 * n + p)
                 if line.text.startswith(("div", "rem")) and p == 1:
                     row[p][row[p] == 0] = 3  # a zero divisor gives no specified value
-            elif letter == "d":
-                row[p] = row[p].astype(np.float64)
+            elif letter == "d":  # what becomes of other payloads of NaN is a guess
+                row[p] = np.where(np.isnan(row[p]), np.float32(np.nan), row[p]).astype(np.float64)
         out.append(row)
     return out
 

@@ -129,15 +129,17 @@ def to_integral(x: Array, mode: str) -> Array:
 
 def _float_to_int(to: PtxType, source: PtxType, mode: str, ftz: bool) -> Callable[[Array], Array]:
     low, high = _limits(to)
+    # As the manual has it: 0, but from f64 and to 64 bits the top bit alone.
+    top_bit = np.array(1 << to.bits - 1, UNSIGNED[to.bits]).view(to.dtype)
+    of_nan = top_bit if source.name == "f64" or to.bits == 64 else to.dtype.type(0)
 
     def compute(x: Array) -> Array:
         whole = to_integral(_to_double(x, source, ftz), mode)
         inside = (whole >= low) & (whole < float(high + 1))
         safe = np.where(inside, whole, 0.0)
         wide = safe.astype(np.uint64 if to.name == "u64" else np.int64).astype(to.dtype)
-        # Out of range clamps; NaN is 0.
         limit = np.where(whole < 0, to.dtype.type(low), to.dtype.type(high))
-        return np.where(inside, wide, np.where(np.isnan(whole), to.dtype.type(0), limit))
+        return np.where(inside, wide, np.where(np.isnan(whole), of_nan, limit))
 
     return compute
 
@@ -201,9 +203,31 @@ def _float_to_float(
         if sat:
             value = np.where(np.isnan(value), 0.0, np.clip(value, 0.0, 1.0) + 0.0)
         out = _held(value, to)
+        if (to.name == "tf32" and mode == "rna" and not finite) or (to.name == "f32" and source.name == "f64"):
+            out = _with_payload(out, x)
         return flush32(out) if ftz and to.name == "f32" else out
 
     return compute
+
+
+def _with_payload(out: Array, x: Array) -> Array:
+    """`out`, of 32 bits, where these conversions do not make NaN canonical: it keeps the operand's upper bits.
+
+    From f64 a NaN is made quiet. From f32 it is cut to tf32, as the assembler's code does it: one that has low bits
+    alone becomes an infinity.
+    """
+    nan = np.isnan(out.view(np.float32))
+    if not np.count_nonzero(nan):
+        return out
+    bits = x[nan].view(UNSIGNED[x.dtype.itemsize * 8])
+    if x.dtype.itemsize == 4:
+        kept = bits & np.uint32(0xFFFFE000)
+    else:
+        sign, payload = bits >> np.uint64(63) << np.uint64(31), bits >> np.uint64(29) & np.uint64(0x3FFFFF)
+        kept = (sign | payload | np.uint64(0x7FC00000)).astype(np.uint32)
+    out = out.copy()
+    out.view(np.uint32)[nan] = kept
+    return out
 
 
 def _pack_halves(ins: Instruction, kind: str, mode: str, relu: bool, finite: bool) -> Decoded:

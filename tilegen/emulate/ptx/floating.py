@@ -13,6 +13,8 @@ from tilegen.emulate.ptx.extremum import extremum
 from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.rounding import (
     F32,
+    TINY32,
+    Format,
     canonical32,
     flush32,
     fma32,
@@ -72,10 +74,30 @@ def function32(name: str, mode: str, ftz: bool, sat: bool) -> Function:
     def with_modifiers(*x: Array) -> Array:
         value = core(*map(flush32, x)) if ftz else core(*x)
         if ftz:
-            value = flush32(value)
+            value = flush32(_without_subnormals(name, mode, x, value))
         return saturate(value) if sat else canonical32(value)
 
     return with_modifiers
+
+
+def _without_subnormals(name: str, mode: str, x: tuple[Array, ...], value: Array) -> Array:
+    """`value`, or 0 where a format without subnormals would round the exact result to less than the smallest normal.
+
+    The hardware flushes what is tiny after such a rounding, not what is tiny before: 2^-126 (1 - 2^-24), which
+    rounds up among subnormals, is flushed, and 2^-126 (1 - 2^-26) is not.
+    """
+    limit = np.abs(value) == TINY32
+    if not np.count_nonzero(limit):
+        return value
+    wide = [flush32(v[limit]).astype(np.float64) for v in x]
+    with np.errstate(all="ignore"):
+        tiny = np.abs(round_to(_odd(name, wide), _UNBOUNDED, mode)) < np.float64(TINY32)
+    out = value.copy()
+    out[limit] = np.where(tiny, np.copysign(np.float32(0), value[limit]), value[limit])
+    return out
+
+
+_UNBOUNDED = Format(F32.precision, -1000, F32.emax)  # float32 with exponents as small as they come
 
 
 _nearest32: dict[str, Function] = {
