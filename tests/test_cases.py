@@ -1,0 +1,144 @@
+"""Faults that users of such kernels met elsewhere: each an input and the right behaviour, by the number it has in the
+project's list of them. Kernels run in the emulator; case 49 (streams and graphs) is in tests/gpu."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilegen
+from tests import formulas
+from tilegen.runtime.kernel import Kernel
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+BF16 = ml_dtypes.bfloat16
+MINUS_INFINITY = float("-inf")
+
+
+@cache
+def attention(causal: bool) -> Kernel:
+    return tilegen.compile(SAMPLES / "fa3_fwd.tile", D=64, causal=causal)
+
+
+def run_attention(sq: int, sk: int, *, causal: bool, seed: int = 0) -> tuple[dict[str, Any], Any]:
+    """(inputs, outputs) of one batch and two heads; the outputs held NaN before."""
+    rng = np.random.default_rng(seed)
+    inputs = {
+        name: rng.standard_normal((1, length, 2, 64)).astype(BF16) for name, length in (("Q", sq), ("K", sk), ("V", sk))
+    }
+    out = {
+        "O": np.full((1, sq, 2, 64), np.nan, BF16),
+        "LSE": np.full((1, 2, sq), np.nan, np.float32),
+    }
+    return inputs, attention(causal)(**inputs, **out)
+
+
+def check_attention(sq: int, sk: int, *, causal: bool) -> Any:
+    inputs, out = run_attention(sq, sk, causal=causal)
+    q, k, v = (inputs[n].astype(np.float64) for n in ("Q", "K", "V"))
+    o, lse = formulas.attention(q, k, v, scale=64**-0.5, causal=causal)
+    assert np.isfinite(out.O.astype(np.float64)).all()
+    np.testing.assert_allclose(out.O.astype(np.float64), o, atol=2e-2, rtol=2e-2)
+    np.testing.assert_allclose(out.LSE, lse, atol=1e-4)
+    return inputs, out
+
+
+def test_case_1_more_queries_than_keys_align_at_the_bottom_right() -> None:
+    inputs, out = check_attention(5, 2, causal=True)
+    assert (out.O[0, :3] == 0).all()
+    assert (out.LSE[0, :, :3] == MINUS_INFINITY).all()
+    np.testing.assert_array_equal(out.O[0, 3], inputs["V"][0, 0])  # row 3 sees key 0 alone
+
+
+def test_case_2_the_last_of_few_queries_sees_every_key() -> None:
+    check_attention(3, 128, causal=True)
+    inputs, out = run_attention(3, 128, causal=True)
+    inputs["V"][0, 127] += np.asarray(8, BF16)
+    changed = attention(True)(**inputs)
+    assert (changed.O[0, 2] != out.O[0, 2]).any()
+
+
+@pytest.mark.parametrize(("sq", "sk"), [(700, 70), (300, 1)])
+def test_cases_3_and_15_rows_without_a_key_are_0(sq: int, sk: int) -> None:
+    _, out = check_attention(sq, sk, causal=True)
+    assert (out.O[0, : sq - sk] == 0).all()
+    assert (out.LSE[0, :, : sq - sk] == MINUS_INFINITY).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_case_8_no_keys_at_all(causal: bool) -> None:
+    _, out = run_attention(70, 0, causal=causal)
+    assert (out.O == 0).all()
+    assert (out.LSE == MINUS_INFINITY).all()
+
+
+@pytest.mark.parametrize("size", [72, 80, 96])
+def test_case_19_other_head_sizes_are_refused_by_name(size: int) -> None:
+    with pytest.raises(tilegen.TilegenError) as caught:
+        tilegen.compile(SAMPLES / "fa3_fwd.tile", D=size)
+    assert [d.code for d in caught.value.diagnostics] == ["PARAMETER_VALUE"]
+    text = (SAMPLES / "fa3_fwd.tile").read_text(encoding="utf-8")
+    spec = text.replace("64 | 128 | 256", str(size)).replace("= 128,", f"= {size},")
+    with pytest.raises(tilegen.TilegenError) as caught:
+        tilegen.compile(spec)
+    assert caught.value.diagnostics[0].code == "INNER_EXTENT"
+
+
+@pytest.mark.parametrize("length", [9, 12, 137, 1025])
+def test_case_21_odd_lengths(length: int) -> None:
+    check_attention(length, length, causal=False)
+
+
+def refusal(kernel: Kernel, **arrays: Any) -> tilegen.TilegenError:
+    with pytest.raises(tilegen.TilegenError) as caught:
+        kernel(**arrays)
+    return caught.value
+
+
+def test_case_30_rows_that_are_no_multiple_of_16_bytes_are_named() -> None:
+    kernel = tilegen.compile(SAMPLES / "copy.tile", T="f16")
+    error = refusal(kernel, X=np.ones((16, 250), np.float16))
+    assert any(d.code == "TMA_STRIDE_ALIGNMENT" and "X" in d.message for d in error.diagnostics)
+    assert "500" in str(error) + "".join(d.got for d in error.diagnostics)
+
+
+def test_case_32_a_base_off_by_4_bytes_is_named() -> None:
+    kernel = tilegen.compile(SAMPLES / "copy.tile", T="f16")
+    whole = np.ones(16 * 256 + 64, np.float16)
+    start = -whole.ctypes.data % 16 // 2 + 2
+    error = refusal(kernel, X=whole[start : start + 16 * 256].reshape(16, 256))
+    assert any(d.code == "TMA_ADDRESS" and "X" in d.message for d in error.diagnostics)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 127, 129, 300])
+def test_case_40_a_partial_last_tile_of_a_vector(rows: int) -> None:
+    kernel = tilegen.compile(SAMPLES / "gemm_logsumexp.tile", D=64)
+    rng = np.random.default_rng(rows)
+    h, w = (rng.standard_normal((n, 64)).astype(BF16) for n in (rows, 200))
+    framed = np.full(rows + 8, np.nan, np.float32)
+    kernel(H=h, W=w, LSE=framed[4 : 4 + rows])
+    logits = h.astype(np.float64) @ w.astype(np.float64).T
+    top = logits.max(1)
+    np.testing.assert_allclose(framed[4 : 4 + rows], top + np.log(np.exp(logits - top[:, None]).sum(1)), atol=1e-4)
+    assert np.isnan(framed[:4]).all()
+    assert np.isnan(framed[4 + rows :]).all()
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+def test_case_41_no_steps_one_step_fewer_steps_than_stages(stages: int) -> None:
+    text = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
+    spec = text.replace("stages a 4, b 4", f"stages a {stages}, b {stages}").replace("n 256", "n 64")
+    kernel = tilegen.compile(spec)
+    rng = np.random.default_rng(stages)
+    for steps in (0, 1, 2, stages, stages + 1, 2 * stages + 1):
+        a = rng.standard_normal((130, 64 * steps)).astype(BF16)
+        b = rng.standard_normal((64 * steps, 72)).astype(BF16)
+        c = np.full((130, 72), np.nan, BF16)
+        kernel(A=a, B=b, C=c)
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+        np.testing.assert_allclose(c.astype(np.float64), expected, atol=0.1, rtol=1e-2)
