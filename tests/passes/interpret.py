@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.ir import plan as ir
+from tilegen.ir.deal import deal
 from tilegen.ir.uniform import Uniform, evaluate
 
 Array = npt.NDArray[Any]
@@ -124,8 +125,15 @@ class Role:
 
     def do_Work(self, o: ir.Work) -> None:
         total = self.int(o.total)
-        for item in range(self.cta, total, self.ctas) if o.mode == "static" else [self.cta]:
-            self.names[o.index] = item
+        rows: list[list[int]] = [[n] for n in range(self.cta, total, self.ctas)]
+        if o.mode == "single":
+            rows = rows[:1]
+        elif o.mode == "table":
+            assert self.plan.table is not None
+            dealt = deal(self.plan.table, self.names, self.ctas)[:, self.cta]
+            rows = [list(map(int, row)) for row in dealt if row[0] < total]
+        for row in rows:
+            self.names |= dict(zip((o.index, *o.fields), row, strict=False))
             self.body(o.body)
 
     def do_For(self, o: ir.For) -> None:

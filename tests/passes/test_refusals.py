@@ -112,6 +112,7 @@ CASES: list[tuple[Code, str, str]] = [
         over_rows("z[i, j] = 2 * x[i, j] Y[i, j] = z[i, j] + z[i, 0]", "output Y: T[M, N]"),
         "z[i, 0]",
     ),
+    (Code.RENAMED_READ, over_rows("Y[i] = max[j](x[i, j] - x[i, 0])"), "x[i, 0]"),
     (
         Code.READ_OF_OUTPUT,
         over_rows("Y[i] = max[j](x[i, j]) Z[i] = 2 * Y[i]", "output Y: f32[M] output Z: f32[M]"),
@@ -217,6 +218,8 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.GRID_FOLDED, attention("grid d"), "grid d"),
     (Code.HOLD_NEEDS_EXTENT, schedule_of(GEMM, "hold k"), "hold k"),
     (Code.CONSUMER_COUNT, schedule_of(GEMM, "consumers 5 over m"), "consumers 5 over m"),
+    (Code.REGISTER_COUNT, schedule_of(GEMM, "registers 240, 30"), "registers 240, 30"),
+    (Code.REGISTER_COUNT, schedule_of(GEMM, "registers 24, 240"), "registers 24, 240"),
     (Code.CONSUMER_AXIS, schedule_of(GEMM, "consumers 2 over k"), "consumers 2 over k"),
     (Code.NO_PRODUCT, attention("late p by 1"), "late p by 1"),
     (Code.NO_PRODUCT, attention("take_turns over s, LSE"), "take_turns over s, LSE"),

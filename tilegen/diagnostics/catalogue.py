@@ -250,10 +250,6 @@ class Code(enum.Enum):
         ("merge dimensions before the call",),
         "a tensor map has 1 to 5 dimensions (cuTensorMapEncodeTiled)",
     )
-    PRODUCT_TYPE = Entry(
-        "the product `{product}` reads the tile {tile} of {dtype}, and products are built for bf16 and f16",
-        ("store the tensor as bf16 or f16",),
-    )
     K_STEP = Entry(
         "the product `{product}` contracts a part of {axis} that is no whole number of steps",
         ("block {axis} by a multiple of 16",),
@@ -299,6 +295,10 @@ class Code(enum.Enum):
         "the output {output} is computed with columns along {axis}, which is not its innermost dimension",
         ("store it with {axis} last",),
     )
+    STORE_TYPE = Entry(
+        "the output {output} holds rows of {dtype}, and kernels store rows of bf16, f16 and f32 only so far",
+        ("declare {output} as f32",),
+    )
     BLOCK_OF_WORKERS = Entry(
         "{consumers} consumers share out the block of {axis}, 64 rows each",
         ("block {axis} by 64 for each consumer, or change the number of consumers",),
@@ -330,11 +330,15 @@ class Code(enum.Enum):
         ("make its extent a parameter, or stream it",),
     )
     CONSUMER_COUNT = Entry("this number of consumer warpgroups is not possible", ("use 1 to 4",))
+    REGISTER_COUNT = Entry(
+        "threads cannot have these numbers of registers: consumers get more than at entry, the producer fewer",
+        ("leave `registers` out: the numbers that were measured to be good are the default",),
+        "setmaxnreg takes multiples of 8 from 24 to 256 (PTX)",
+    )
     CONSUMER_AXIS = Entry(
         "the axis {axis} is not in the grid, so its block cannot be shared out to consumers",
         ("name the axis of an output's rows",),
     )
-    STAGE_COUNT = Entry("the ring of {tile} needs at least one stage", ("give a depth of 1 or more",))
     NO_PRODUCT = Entry("the equation `{name}` holds no product to place", ("name an equation with a product in it",))
     DISTANCE_TOO_FAR = Entry(
         "`{name}` cannot be that far from the other operations: its operands of one earlier iteration are kept, no "

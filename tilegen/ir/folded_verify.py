@@ -15,7 +15,7 @@ from tilegen.ir.folded import (
     Weight,
 )
 from tilegen.ir.folded_text import operation_text
-from tilegen.ir.tile import Apply, Cast, Fold, Read
+from tilegen.ir.tile import Apply, Cast, Expr, Fold, Read
 from tilegen.ir.walk import subexpressions
 
 
@@ -83,17 +83,22 @@ def _check_fold(op: Product | Reduce | Exponent, known: dict[str, FoldedOp]) -> 
 
 
 def _weight(op: FoldedOp, known: dict[str, FoldedOp]) -> Weight | None:
+    """The weight that a value is linear in, None if there is no such one."""
     if isinstance(op, Weight):
         return op
     if isinstance(op, Guarded):
         return _weight(known[op.source], known)
-    if isinstance(op, Elementwise) and isinstance(op.value, Cast) and isinstance(op.value.value, Read):
-        inner = known.get(op.value.value.name)
-        return inner if isinstance(inner, Weight) else None
-    if isinstance(op, Elementwise) and isinstance(op.value, Apply) and op.value.op == "mul":
-        found = [known.get(a.name) for a in op.value.args if isinstance(a, Read)]
-        weights = [w for w in found if isinstance(w, Weight)]
-        return weights[0] if len(weights) == 1 else None
+    return _linear(op.value, known) if isinstance(op, Elementwise) else None
+
+
+def _linear(expr: Expr, known: dict[str, FoldedOp]) -> Weight | None:
+    if isinstance(expr, Cast):
+        return _linear(expr.value, known)
+    if isinstance(expr, Read):
+        return _weight(known[expr.name], known) if expr.name in known else None
+    if isinstance(expr, Apply) and expr.op == "mul":
+        found = [w for a in expr.args if (w := _linear(a, known)) is not None]
+        return found[0] if len(found) == 1 else None
     return None
 
 

@@ -145,11 +145,13 @@ class _Folder:
         if any(isinstance(entry, Lookup) for entry in read.index):
             fail(Code.LOOKUP_UNSUPPORTED, read.span, name=read.name)
         definition = next((d for d in self.program.definitions if d.name == read.name), None)
+        named = definition or next((m for m in self.program.moves if m.name == read.name), None)
+        if named is not None:
+            for entry, axis in zip(read.index, named.index, strict=True):
+                if not isinstance(entry, Affine) or entry.axis != axis:
+                    fail(Code.RENAMED_READ, read.span, name=read.name, axes=", ".join(named.index))
         if definition is None:
             return read
-        for entry, axis in zip(read.index, definition.index, strict=True):
-            if not isinstance(entry, Affine) or entry.axis != axis:
-                fail(Code.RENAMED_READ, read.span, name=read.name, axes=", ".join(definition.index))
         if definition.output:
             fail(Code.READ_OF_OUTPUT, read.span, name=read.name)
         return self.inlined[read.name]

@@ -15,7 +15,7 @@ from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.passes.order import check_order
-from tilegen.passes.schedule import REGISTERS
+from tilegen.passes.schedule import REGISTERS, registers_at_entry
 from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
 
@@ -92,6 +92,15 @@ def consumers(program: Scheduled, d: directives.Consumers) -> Scheduled:
 
 
 def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
+    entry = registers_at_entry(program.workers.count)
+    counts = (d.consumer, d.producer)
+    if any(n % 8 or not 24 <= n <= 256 for n in counts) or not d.producer < entry <= d.consumer:
+        fail(
+            Code.REGISTER_COUNT,
+            d.span,
+            got=f"{d.consumer} and {d.producer}",
+            wanted=f"multiples of 8, {entry} to 256 for consumers and 24 to {entry - 8} for the producer",
+        )
     return replace(
         program,
         workers=replace(program.workers, consumer_registers=d.consumer, producer_registers=d.producer),

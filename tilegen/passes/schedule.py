@@ -42,8 +42,14 @@ from tilegen.passes.roles import default_roles
 
 # (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
 REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (240, 24), 3: (160, 32), 4: (112, 24)}
+REGISTER_FILE = 65536  # 32-bit registers of an SM
 DEFAULT_ROWS = 128
 DEFAULT_COLUMNS = 128
+
+
+def registers_at_entry(consumers: int) -> int:
+    """What the compiler may give each thread of the consumers and a producer."""
+    return min(255, REGISTER_FILE // (128 * (1 + consumers)) // 8 * 8)
 
 
 def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]) -> Scheduled:

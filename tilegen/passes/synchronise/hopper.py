@@ -34,7 +34,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
-from tilegen.passes.schedule import source_names
+from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage, symbols_in
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
@@ -45,7 +45,6 @@ from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import decode, grid, total_items
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
-REGISTER_FILE = 65536
 BARRIER_BYTES = 8
 
 
@@ -64,7 +63,7 @@ def synchronise(s: Scheduled) -> Plan:
     buffers, top = _staging(s, stores, buffers, top)
     rings, top = _barriers(rings, top)
     threads = 128 * (1 + s.workers.count)
-    entry = min(255, REGISTER_FILE // threads // 8 * 8)
+    entry = registers_at_entry(s.workers.count)
     descriptors = tuple(descriptor(t, g, store=False, span=g.move.span) for t, g in geometries.items())
     roles: tuple[RolePlan, ...] = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
