@@ -206,7 +206,7 @@ class Code(enum.Enum):
     )
     RENAMED_READ = Entry(
         "`{name}` is read with another index than the one it is defined with, and no kernel is built for that yet",
-        ("read it as `{name}[{axes}]`",),
+        ("read it as `{name}[{axes}]`", "declare another tile of the same tensor with the axes that are meant"),
     )
     READ_OF_OUTPUT = Entry(
         "the output {name} is read by another equation", ("name the value first, and define the output by it",)

@@ -246,8 +246,8 @@ def _walk(node: object) -> Iterator[object]:
 def _params(
     program: TileProgram, descriptors: tuple[Descriptor, ...], roles: tuple[RolePlan, ...], *, table: bool
 ) -> tuple[Param, ...]:
-    """Only what the roles use, in declaration order."""
-    used: set[str] = set()
+    """Only what the roles use and what the tensors' extents are made of, in declaration order."""
+    used = {name for t in program.tensors for d in t.dims for name in d.symbols}
     pointers: set[str] = set()
     for node in _walk(roles):
         if isinstance(node, Sym | Value):
