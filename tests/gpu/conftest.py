@@ -25,10 +25,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if harness is None:
         return
     terminalreporter.section("measured on the GPU")
-    for note in harness.notes:
-        terminalreporter.write_line(note)
-    for of, error in sorted(harness.worst.items()):
-        terminalreporter.write_line(f"largest error of {of}: {error:.2e}")
+    for line in harness.measured():
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(tryfirst=True)

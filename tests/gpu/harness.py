@@ -26,6 +26,7 @@ class Harness:
         self._deaths: Counter[str] = Counter()
         self.notes: list[str] = []  # what was measured; shown when all is done
         self.worst: dict[str, float] = {}  # of what, and the largest error; likewise
+        self.counts: Counter[str] = Counter()  # of what; likewise
 
     def build(self, requests: Iterable[Request]) -> None:
         """Compile these, in parallel. A fault fails the tests that run the kernel."""
@@ -50,6 +51,14 @@ class Harness:
     def saw(self, of: str, error: float) -> None:
         """Keep the largest error of something, to be shown when all is done."""
         self.worst[of] = max(error, self.worst.get(of, 0.0))
+
+    def measured(self) -> list[str]:
+        """All that was kept, a line each."""
+        return [
+            *self.notes,
+            *(f"largest error of {of}: {error:.2e}" for of, error in sorted(self.worst.items())),
+            *(f"{of}: {count}" for of, count in sorted(self.counts.items())),
+        ]
 
     def close(self) -> None:
         self._worker.close()

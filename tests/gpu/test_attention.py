@@ -39,7 +39,8 @@ def _built(gpu: Harness) -> None:
 
 
 def _matches(gpu: Harness, kernel: Request, **arguments: Any) -> None:
-    error, lse = gpu.run("attention_checks:matches", kernel, **arguments)
+    error, lse, by_rounding = gpu.run("attention_checks:matches", kernel, **arguments)
+    gpu.counts["batches and heads of few rows beyond the bound, but within twice what rounding makes"] += by_rounding
     gpu.saw(f"attention's O in {dict(kernel.params)['T']}", error)
     gpu.saw("attention's LSE", lse)
 
