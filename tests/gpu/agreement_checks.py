@@ -158,8 +158,8 @@ def product_error(build: str, *, M: int, N: int, K: int, spread: int, seed: int)
 
 
 def tensor_map_differences(*, seed: int) -> list[str]:
-    """Which 32-bit words of the driver's maps are not those of TensorMap.to_bits; raises where a known field is not.
-    No random data: `seed` is ignored."""
+    """Which 32-bit words of the upper half of the driver's maps are not those of TensorMap.to_bits; raises where one of
+    the lower half is not. No random data: `seed` is ignored."""
     address = torch.empty(1 << 20, device=DEVICE).data_ptr()
     maps = [
         TensorMap("bf16", address, (128, 1000, 8, 3), (256, 256000, 2048000), (64, 80, 2, 1), swizzle=128),
@@ -173,9 +173,10 @@ def tensor_map_differences(*, seed: int) -> list[str]:
     found = []
     for m in maps:
         theirs, ours = (np.frombuffer(bits, np.uint32) for bits in (driver.encode(m), m.to_bits()))
-        assert TensorMap.from_bits(theirs.tobytes()) == m, (
-            f"the driver's bytes read as {theirs.tobytes().hex()}, not {m}"
+        assert theirs[:16].tolist() == ours[:16].tolist(), (
+            f"{m}: the driver makes {theirs.tobytes().hex()}, not {ours.tobytes().hex()}"
         )
+        assert TensorMap.from_bits(theirs.tobytes()) == m
         found += [
             f"{m.dtype} rank {m.rank}: word 0x{4 * n:02x} is {theirs[n]:08x} by the driver, {ours[n]:08x} here"
             for n in np.flatnonzero(theirs != ours)

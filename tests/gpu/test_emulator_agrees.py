@@ -122,6 +122,6 @@ def _tell(gpu: Harness, name: str, found: dict[str, tuple[float, float]]) -> Non
 
 
 def test_tensor_maps_of_the_driver(gpu: Harness) -> None:
-    """Every known field is where we put it; other words are reported."""
+    """The 64 bytes that hold the fields are ours to the bit; what the driver sets beyond them is reported."""
     for difference in gpu.run("agreement_checks:tensor_map_differences"):
         gpu.notes.append(f"tensor map, {difference}")

@@ -1,4 +1,4 @@
-"""The runtime on a real GPU: frameworks, streams, graph capture, and the driver's tensor maps against ours."""
+"""The runtime on a real GPU: frameworks, streams, and graph capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver
 from tilegen.runtime.kernel import Kernel
 from tilegen.targets.hopper.nvrtc import compile_cuda
-from tilegen.targets.hopper.tensor_map import TensorMap
 
 pytestmark = pytest.mark.gpu
 
@@ -140,21 +139,6 @@ def test_strides_past_4_gib(torch: Any) -> None:
     x[far : far + 64] = 1
     rows = torch.as_strided(x, (2, 64), (far, 1))
     assert padded_sum()(X=rows).tolist() == [0, 64]
-
-
-def test_the_driver_encodes_the_fields_where_we_do(torch: Any) -> None:
-    """Every field that we lay out ourselves, for the emulator, stands where the driver puts it."""
-    address = torch.empty(1 << 20, device="cuda").data_ptr()
-    maps = [
-        TensorMap("bf16", address, (128, 1000, 8, 3), (256, 256000, 2048000), (64, 80, 2, 1), swizzle=128),
-        TensorMap("f16", address, (128, 1000), (256,), (32, 80), swizzle=64, promotion=256),
-        TensorMap("f32", address, (40, 1000, 2), (176, 2**37), (8, 80, 1), (1, 3, 1), swizzle=32, fill="nan"),
-        TensorMap("u8", address, (4096,), (), (256,), promotion=128),
-        TensorMap("i32", address, (4, 5, 6, 7, 8), (16, 80, 480, 3360), (4, 5, 6, 7, 8), promotion=64),
-    ]
-    for m in maps:
-        assert m.check("X") == []
-        assert TensorMap.from_bits(driver.encode(m)) == m
 
 
 def test_a_call_costs_microseconds(torch: Any) -> None:

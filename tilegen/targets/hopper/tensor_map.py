@@ -2,6 +2,10 @@
 
 On the GPU the driver encodes the map; these bytes feed the PTX emulator and the geometry tool. Dimension 0
 is the innermost, as in the hardware; its stride is the element size and is not stored.
+
+The first 64 bytes are those of an H200's driver (tests/gpu/test_emulator_agrees.py). Of the others the driver
+sets two words that are 0 here and hold nothing new: at 0x40 the box in bytes (80 elements by 3 counted as 26, where a
+load signals 27), at 0x48 the bytes after which a swizzle's pattern repeats, 8 times its span, or 16 without one.
 """
 
 from __future__ import annotations
@@ -88,7 +92,7 @@ class TensorMap:
         return prod(self.box_shape) * self.element_bytes
 
     def to_bits(self) -> bytes:
-        """The 128 bytes of the map. The fields must pass `check`, else ValueError."""
+        """The 128 bytes of the map, the upper 64 all 0. The fields must pass `check`, else ValueError."""
         faults = self.check("tensor")
         if faults:
             raise ValueError("; ".join(f.message for f in faults))
