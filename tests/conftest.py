@@ -1,4 +1,4 @@
-"""Pytest options shared by every test: the `gpu` mark, and golden files with `--update-golden`."""
+"""Pytest options shared by every test: the `gpu` mark, golden files with `--update-golden`, and `--gpu-record`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         default=False,
         help="rewrite the files under tests/golden with what the tests produce now",
+    )
+    parser.addoption(
+        "--gpu-record",
+        type=Path,
+        metavar="FILE",
+        help="write a record of this run of tests/gpu: machine, versions, counts, times, measurements (Markdown)",
     )
 
 

@@ -1,4 +1,4 @@
-"""The `gpu` fixture: kernels, and a process to run them in."""
+"""The `gpu` fixture: kernels, and a process to run them in. What the run measured, told at its end and in a record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu import record
 from tests.gpu.harness import Harness
 
 _HARNESS = pytest.StashKey[Harness]()
@@ -22,11 +23,16 @@ def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     harness = config.stash.get(_HARNESS, None)
-    if harness is None:
-        return
-    terminalreporter.section("measured on the GPU")
-    for line in harness.measured():
+    measured = harness.measured() if harness else []
+    if measured:
+        terminalreporter.section("measured on the GPU")
+    for line in measured:
         terminalreporter.write_line(line)
+    path: Path | None = config.getoption("--gpu-record")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(record.markdown(terminalreporter.stats, record.machine(), measured), encoding="utf-8")
+        terminalreporter.write_line(f"the record of this run is in {path}")
 
 
 @pytest.hookimpl(tryfirst=True)
