@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         skip = pytest.mark.skip(reason="needs a Hopper GPU")
         for item in marked:
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep out of the user's cache, and compile each kernel once a run. A TILEGEN_CACHE that is set is used."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not os.environ.get("TILEGEN_CACHE"):
+            patch.setenv("TILEGEN_CACHE", str(tmp_path_factory.mktemp("compile_cache")))
+        yield
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilegen.diagnostics.core import TilegenError
+from tilegen.version import VERSION
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -15,19 +16,21 @@ if TYPE_CHECKING:
     from tilegen.ir.tile import ParamValue
     from tilegen.runtime.kernel import Kernel
 
-__all__ = ["TilegenError", "compile"]
+__version__ = VERSION
+__all__ = ["TilegenError", "__version__", "compile"]
 
 
 def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
     """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
 
+    What was compiled before comes from the cache on disk, unless the variable TILEGEN_CACHE is `off`.
     `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`. Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned.
     """
     from pathlib import Path
 
     from tilegen.runtime.compilation import compile_source
-    from tilegen.sema.loading import read_source
+    from tilegen.syntax.reading import read_source
     from tilegen.syntax.span import Source
 
     text = isinstance(spec, str) and "{" in spec

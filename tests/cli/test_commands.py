@@ -46,7 +46,7 @@ def fails(code: int, *arguments: str | Path) -> str:
 
 def test_help_gives_one_line_a_command_and_examples() -> None:
     text = tilegen("--help").stdout
-    for command in ("build", "check", "run", "inspect"):
+    for command in ("build", "check", "run", "inspect", "cache"):
         (line,) = re.findall(rf"^  {command} +\w.*$", text, re.M)
         assert line.endswith(".")
     assert "  tilegen run samples/fa3_fwd.tile\n" in text
@@ -183,15 +183,15 @@ def test_check_fails_where_a_plan_would_hang(monkeypatch: pytest.MonkeyPatch) ->
         rings = tuple(replace(ring, empty_arrivals=ring.empty_arrivals + 1) for ring in plan.rings)
         return replace(plan, rings=rings)
 
-    monkeypatch.setattr("tilegen.runtime.compilation.lower", one_arrival_too_many)
-    assert "error[PIPELINE_DEADLOCK]" in fails(1, "check", GEMM)
+    monkeypatch.setattr("tilegen.runtime.compiler.lower", one_arrival_too_many)
+    assert "error[PIPELINE_DEADLOCK]" in fails(1, "check", GEMM, "--no-cache")
 
 
 def test_check_fails_where_the_machine_code_differs_from_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilegen.targets.hopper.gates.MAX_MOVES", -1)
     monkeypatch.setattr("tilegen.targets.hopper.sass.MOVES", ("HGMMA",))
     monkeypatch.setattr("tilegen.targets.hopper.gates.TENSOR_CORE", ("NOSUCH",))
-    assert "error[GATE_" in fails(1, "check", GEMM)
+    assert "error[GATE_" in fails(1, "check", GEMM, "--no-cache")
 
 
 # ---- run -------------------------------------------------------------------------------------------

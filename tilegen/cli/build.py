@@ -9,7 +9,7 @@ from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout
 from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
-from tilegen.cli.values import Parameters
+from tilegen.cli.values import Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
@@ -26,18 +26,18 @@ EMITTED: dict[str, Callable[[Compilation], str | bytes]] = {
 }
 
 
-def build_command(spec: Path, parameters: Parameters, target: str, folder: Path, emit: str) -> None:
-    """Write the files named in `emit` to `folder`, all or none, and print what the kernel needs."""
-    wanted = _wanted(emit)
-    done, seconds = compile_spec(spec, parameters, target)
-    contents = {f"{done.program.name}.{extension}": EMITTED[extension](done) for extension in wanted}
+def build_command(wanted: Wanted, folder: Path, emit: str | None) -> None:
+    """Write the files named in `emit` (None: every one) to `folder`, all or none; print what the kernel needs."""
+    extensions = list(EMITTED) if emit is None else _extensions(emit)
+    done, seconds = compile_spec(wanted)
+    contents = {f"{done.plan.name}.{extension}": EMITTED[extension](done) for extension in extensions}
     publish({name: text.encode() if isinstance(text, str) else text for name, text in contents.items()}, folder)
     out = stdout()
     print_summary(out, done, seconds)
     out.print(f"wrote {', '.join(str(folder / name) for name in contents)}", markup=False)
 
 
-def _wanted(emit: str) -> list[str]:
+def _extensions(emit: str) -> list[str]:
     names = [name.strip() for name in emit.split(",")]
     for name in names:
         if name not in EMITTED:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from tilegen.cli.console import stderr_has_colour
 from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import Diagnostic, TilegenError
-from tilegen.diagnostics.render import render
 from tilegen.syntax.span import Source
 
 CHECK_FAILED, WRONG_USAGE = 1, 2
@@ -18,6 +16,7 @@ _USAGE = frozenset(
     code.name
     for code in (
         Code.BAD_USAGE,
+        Code.CACHE_UNREADABLE,
         Code.CANNOT_WRITE,
         Code.FILE_IS_FOLDER,
         Code.FILE_MISSING,
@@ -43,6 +42,9 @@ class Commands(click.Group):
 
 def show(diagnostics: tuple[Diagnostic, ...]) -> str:
     """The diagnostics in words, each with the line of the spec it is about."""
+    from tilegen.cli.console import stderr_has_colour
+    from tilegen.diagnostics.render import render
+
     return render(diagnostics, _sources(diagnostics), colour=stderr_has_colour())
 
 

@@ -10,20 +10,20 @@ from rich.text import Text
 from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.summary import print_summary
-from tilegen.cli.values import Parameters
+from tilegen.cli.values import Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.inspect.evidence import FEATURES, Evidence, in_ptx, in_sass
 from tilegen.inspect.statements import Statement, statements, unclaimed
-from tilegen.sema import read_source
+from tilegen.syntax.reading import read_source
 from tilegen.targets.hopper.sass import disassemble, parse_sass
 
 _SHOWN = 8  # opcodes a statement; the rest are summed
 _TELLING = {feature.name.split(".")[0] for feature in FEATURES}  # shown first
 
 
-def inspect_command(file: Path, parameters: Parameters, target: str) -> None:
+def inspect_command(wanted: Wanted) -> None:
     """Show a spec's statements with what became of them and the evidence; of a .ptx or .cubin, the evidence."""
-    out = stdout()
+    out, file = stdout(), wanted.spec
     if file.suffix == ".ptx":
         found = in_ptx(read_source(file).text)
         if not found:
@@ -35,7 +35,7 @@ def inspect_command(file: Path, parameters: Parameters, target: str) -> None:
             fail(Code.NOT_A_KERNEL, None, file=file, reason="it has no code")
         print_evidence(out, tuple(in_sass(function) for function in sass.functions))
     else:
-        _inspect_spec(out, file, parameters, target)
+        _inspect_spec(out, wanted)
 
 
 def _bytes(file: Path) -> bytes:
@@ -45,11 +45,11 @@ def _bytes(file: Path) -> bytes:
         fail(Code.FILE_UNREADABLE, None, path=file, why=error.strerror or str(error))
 
 
-def _inspect_spec(out: Console, spec: Path, parameters: Parameters, target: str) -> None:
-    done, seconds = compile_spec(spec, parameters, target)
+def _inspect_spec(out: Console, wanted: Wanted) -> None:
+    done, seconds = compile_spec(wanted)
     code = parse_sass(done.built.sass).functions[0]
     for statement in statements(done.program, done.plan, code):
-        _print_statement(out, spec, statement)
+        _print_statement(out, wanted.spec, statement)
     out.print(f"{unclaimed(done.program, code)} instructions belong to no statement: set-up, work items, loop counters")
     out.print()
     print_evidence(out, (in_sass(code),))

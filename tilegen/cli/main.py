@@ -1,19 +1,18 @@
-"""The `tilegen` command: what each subcommand takes. What they do is in the modules beside this one."""
+"""The `tilegen` command: what each subcommand takes. What they do is in the modules beside this one.
+
+Each command loads its own module when it is called: the help of all is there at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from tilegen.cli import values
-from tilegen.cli.build import EMITTED, build_command
-from tilegen.cli.check import check_command
 from tilegen.cli.errors import Commands
-from tilegen.cli.inspect import inspect_command
-from tilegen.cli.run import run_command
 from tilegen.version import VERSION
 
 _EXAMPLES = """\b
@@ -26,33 +25,36 @@ Examples:
 Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 """
 
-_F = TypeVar("_F", bound=Callable[..., object])
 _FILE = click.Path(path_type=Path)
 
 
-def _spec(function: _F) -> _F:
-    return click.argument("spec", type=_FILE)(function)
+def _wanted(argument: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument and the options of what to compile, which the command is given as one."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(spec: Path, parameters: values.Parameters, target: str, no_cache: bool, **options: object) -> None:
+            command(values.Wanted(spec, parameters, target, not no_cache), **options)
+
+        for option in reversed(_OPTIONS):
+            called = option(called)
+        return click.argument("spec", type=_FILE, metavar=argument)(called)
+
+    return decorated
 
 
-def _parameters(function: _F) -> _F:
-    return click.option(
+_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
+    click.option(
         "-D",
         "parameters",
         multiple=True,
         metavar="NAME=VALUE",
         callback=lambda _context, _option, pairs: values.parameters(pairs),
         help="Bind a parameter of the kernel: -D D=64 -D causal=true -D T=f16.",
-    )(function)
-
-
-def _target(function: _F) -> _F:
-    return click.option(
-        "--target",
-        default="hopper",
-        metavar="NAME",
-        show_default=True,
-        help="The machine to compile for.",
-    )(function)
+    ),
+    click.option("--target", default="hopper", metavar="NAME", show_default=True, help="The machine to compile for."),
+    click.option("--no-cache", is_flag=True, help="Compile even if this was compiled before, and do not keep it."),
+)
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,9 +64,7 @@ def main() -> None:
 
 
 @main.command(short_help="Compile a spec; write CUDA, PTX, cubin, SASS and plan.")
-@_spec
-@_parameters
-@_target
+@_wanted("SPEC")
 @click.option(
     "-o",
     "folder",
@@ -73,34 +73,28 @@ def main() -> None:
     metavar="DIR",
     help="Where to write; made if need be. Default: here.",
 )
-@click.option(
-    "--emit",
-    default=",".join(EMITTED),
-    metavar="LIST",
-    show_default=True,
-    help="Which files to write.",
-)
-def build(spec: Path, parameters: values.Parameters, target: str, folder: Path, emit: str) -> None:
+@click.option("--emit", metavar="LIST", help="Which files to write: plan.txt,cu … Default: all.")
+def build(wanted: values.Wanted, folder: Path, emit: str | None) -> None:
     """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt.
 
     The files appear all together or, if anything is wrong, not at all.
     """
-    build_command(spec, parameters, target, folder, emit)
+    from tilegen.cli.build import build_command
+
+    build_command(wanted, folder, emit)
 
 
 @main.command(short_help="Check a spec without writing anything.")
-@_spec
-@_parameters
-@_target
-def check(spec: Path, parameters: values.Parameters, target: str) -> None:
+@_wanted("SPEC")
+def check(wanted: values.Wanted) -> None:
     """Run every static check on SPEC, those on the machine code among them. Writes no files."""
-    check_command(spec, parameters, target)
+    from tilegen.cli.check import check_command
+
+    check_command(wanted)
 
 
 @main.command(short_help="Run a spec on random data and compare with exact results.")
-@_spec
-@_parameters
-@_target
+@_wanted("SPEC")
 @click.option(
     "--size",
     "sizes",
@@ -111,21 +105,35 @@ def check(spec: Path, parameters: values.Parameters, target: str) -> None:
 )
 @click.option("--emulate", is_flag=True, help="Run the PTX on the CPU even if there is a GPU.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random data.")
-def run(spec: Path, parameters: values.Parameters, target: str, sizes: values.Sizes, emulate: bool, seed: int) -> None:
+def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) -> None:
     """Run SPEC on random data and compare every output with the float64 value of its equations.
 
     Runs on the GPU if there is one, and otherwise runs the generated PTX on the CPU.
     """
-    run_command(spec, parameters, target, sizes, emulate, seed)
+    from tilegen.cli.run import run_command
+
+    run_command(wanted, sizes, emulate, seed)
 
 
 @main.command(short_help="Show what a spec became, statement by statement.")
-@click.argument("file", type=_FILE, metavar="SPEC|FILE.ptx|FILE.cubin")
-@_parameters
-@_target
-def inspect(file: Path, parameters: values.Parameters, target: str) -> None:
+@_wanted("SPEC|FILE.ptx|FILE.cubin")
+def inspect(wanted: values.Wanted) -> None:
     """Show what was generated from a spec, statement by statement, and which hardware features the code uses.
 
     For a .ptx or .cubin file: the hardware features only.
     """
-    inspect_command(file, parameters, target)
+    from tilegen.cli.inspect import inspect_command
+
+    inspect_command(wanted)
+
+
+@main.command(short_help="Show where compiled kernels are kept, or clear them.")
+@click.argument("action", type=click.Choice(["info", "clear"]), default="info")
+def cache(action: str) -> None:
+    """Show the folder where compiled kernels are kept and how much is there, or remove them all.
+
+    The variable TILEGEN_CACHE moves the folder, or switches the cache `off`.
+    """
+    from tilegen.cli.cache import cache_command
+
+    cache_command(clear=action == "clear")

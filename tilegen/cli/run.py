@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.cli.compile import compile_spec
+from tilegen.cli.compile import compile_spec, how_long
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu, poisoned, run_kernel
-from tilegen.cli.values import Parameters, Sizes, SizeValue
+from tilegen.cli.values import Sizes, SizeValue, Wanted
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.tile import TileProgram
@@ -41,9 +40,9 @@ class Judged:
     comparison: Comparison
 
 
-def run_command(spec: Path, parameters: Parameters, target: str, given: Sizes, emulate: bool, seed: int) -> None:
+def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
     """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
-    done, seconds = compile_spec(spec, parameters, target)
+    done, seconds = compile_spec(wanted)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
     inputs = random_inputs(done.program, sizes, seed)
@@ -63,7 +62,7 @@ def run_command(spec: Path, parameters: Parameters, target: str, given: Sizes, e
         for got in (outcome.outputs[name],)
     ]
     out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
-    out.print(f"time: {outcome.time}; compiled in {seconds:.2f} s", markup=False)
+    out.print(f"time: {outcome.time}; {how_long(done, seconds)}", markup=False)
     wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
     if wrong:
         raise TilegenError(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from tilegen.cli.compile import how_long
 from tilegen.cli.console import table
 from tilegen.runtime.compilation import Compilation
 from tilegen.version import VERSION
@@ -31,10 +32,15 @@ def print_summary(out: Console, done: Compilation, seconds: float) -> None:
         ("spills", f"{spills} bytes" if spills else "none"),
         ("shared memory", f"{plan.shared_bytes} of {SHARED_LIMIT} bytes"),
         ("stages", stages),
-        ("time", f"{seconds:.2f} s, of which NVRTC {built.seconds:.2f} s"),
+        ("time", _time(done, seconds)),
         ("made with", f"tilegen {VERSION}, NVRTC {'.'.join(map(str, built.nvrtc_version))}"),
     )
     for name, value in facts:
         out.print(f"{name}: {value}", markup=False)
     for note in plan.notes:
         out.print(f"note: {note}", markup=False)
+
+
+def _time(done: Compilation, seconds: float) -> str:
+    words = how_long(done, seconds)
+    return words if done.cached else f"{words}, of which NVRTC {done.built.seconds:.2f} s"

@@ -1,14 +1,27 @@
-"""What `-D` and `--size` take: `name=value` pairs, with lists for ragged axes."""
+"""What the commands are told: `-D` and `--size` take `name=value` pairs, with lists for ragged axes."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from pathlib import Path
 
 from tilegen.diagnostics.catalogue import Code, fail
 
 SizeValue = int | float | list[int]
 Parameters = dict[str, str]
 Sizes = dict[str, SizeValue]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to compile. `use_cache`: take it from the cache of earlier compilations, and keep it there."""
+
+    spec: Path
+    parameters: Parameters
+    target: str
+    use_cache: bool
+
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")

@@ -745,6 +745,10 @@ class Code(enum.Enum):
         "the output files cannot be written to {folder}: {reason}",
         ("choose another folder with -o",),
     )
+    CACHE_UNREADABLE = Entry(
+        "the cache in {folder} cannot be read or cleared: {reason}",
+        ("correct what is wrong with the folder", "set TILEGEN_CACHE to another folder, or to `off`"),
+    )
     RESULT_WRONG = Entry(
         "the kernel's {output} is not what its equation says, first at [{place}]",
         ("this is a fault of tilegen, not of the spec: report it with the spec, the sizes and the seed",),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import math
 import types
 import typing
@@ -21,6 +22,16 @@ _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 class CodecError(ValueError):
     """JSON that does not describe the data. The text says where and what."""
+
+
+def classes_of(*modules: types.ModuleType) -> list[type]:
+    """The dataclasses and enums that these modules define."""
+    return [
+        c
+        for module in modules
+        for _, c in inspect.getmembers(module, inspect.isclass)
+        if c.__module__ == module.__name__ and (dataclasses.is_dataclass(c) or issubclass(c, enum.Enum))
+    ]
 
 
 class Codec:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class DType(enum.Enum):
@@ -33,7 +34,7 @@ class DType(enum.Enum):
     @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy type that stores it (bf16 through ml_dtypes)."""
-        return _NUMPY[self.value]
+        return _numpy()[self.value]
 
     @property
     def precision(self) -> int:
@@ -49,10 +50,16 @@ class DType(enum.Enum):
         return self.value
 
 
-_NUMPY: dict[str, np.dtype[Any]] = {
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f16": np.dtype(np.float16),
-    "f32": np.dtype(np.float32),
-    "i32": np.dtype(np.int32),
-    "bool": np.dtype(np.bool_),
-}
+@cache
+def _numpy() -> dict[str, np.dtype[Any]]:
+    # not at the top: a kernel that comes from the cache is often only written to a file
+    import ml_dtypes
+    import numpy as np
+
+    return {
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "f16": np.dtype(np.float16),
+        "f32": np.dtype(np.float32),
+        "i32": np.dtype(np.int32),
+        "bool": np.dtype(np.bool_),
+    }

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-import inspect
 import json
-from types import ModuleType
 from typing import cast
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import dtypes, plan, uniform
-from tilegen.ir.codec import Codec, CodecError, Json
+from tilegen.ir.codec import Codec, CodecError, Json, classes_of
 from tilegen.ir.plan import Plan
 from tilegen.syntax import span
 
@@ -48,12 +44,4 @@ def plan_from_json(text: str) -> Plan:
         fail(Code.PLAN_JSON, None, reason=str(error))
 
 
-def _classes(module: ModuleType) -> list[type]:
-    return [
-        c
-        for _, c in inspect.getmembers(module, inspect.isclass)
-        if c.__module__ == module.__name__ and (dataclasses.is_dataclass(c) or issubclass(c, enum.Enum))
-    ]
-
-
-_CODEC = Codec([c for module in (plan, uniform, dtypes, span) for c in _classes(module)])
+_CODEC = Codec(classes_of(plan, uniform, dtypes, span))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilegen.ir.poly import Poly
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -125,30 +127,36 @@ def evaluate(expr: Uniform, values: Mapping[str, int]) -> int:
     return int(_FOLD[expr.op](*(evaluate(a, values) for a in expr.args)))
 
 
-_FOLD_ALL: dict[str, Callable[..., Any]] = {
-    **_FOLD,
-    "ceildiv": lambda a, b: -(-a // b),
-    "min": np.minimum,
-    "max": np.maximum,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "and": lambda a, b: (a != 0) & (b != 0),
-    "or": lambda a, b: (a != 0) | (b != 0),
-    "select": lambda c, a, b: np.where(c != 0, a, b),
-}
+@cache
+def _fold_all() -> dict[str, Callable[..., Any]]:
+    import numpy as np  # not at the top: what only reads a plan does not need it
+
+    return {
+        **_FOLD,
+        "ceildiv": lambda a, b: -(-a // b),
+        "min": np.minimum,
+        "max": np.maximum,
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b,
+        "eq": lambda a, b: a == b,
+        "ne": lambda a, b: a != b,
+        "and": lambda a, b: (a != 0) & (b != 0),
+        "or": lambda a, b: (a != 0) | (b != 0),
+        "select": lambda c, a, b: np.where(c != 0, a, b),
+    }
 
 
 def evaluate_all(expr: Uniform, values: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """Its value for many values of its symbols at once: arrays that broadcast. Divisors must not be 0."""
+    import numpy as np
+
     if isinstance(expr, Int):
         return np.asarray(expr.value, np.int64)
     if isinstance(expr, Sym):
         return values[expr.name]
-    return np.asarray(_FOLD_ALL[expr.op](*(evaluate_all(a, values) for a in expr.args)), np.int64)
+    return np.asarray(_fold_all()[expr.op](*(evaluate_all(a, values) for a in expr.args)), np.int64)
 
 
 def symbols(expr: Uniform) -> frozenset[str]:

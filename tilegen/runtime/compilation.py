@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tilegen.checks import resources
-from tilegen.checks.trials import check_all
-from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
-from tilegen.ir.tile import ParamValue, TileProgram
-from tilegen.passes.pipeline import lower
-from tilegen.runtime.kernel import Kernel
-from tilegen.sema.loading import load
+from tilegen.runtime import cache, entry
 from tilegen.syntax.span import Source
-from tilegen.targets.hopper.build import Built, build
+from tilegen.targets.hopper.built import Built
+
+if TYPE_CHECKING:
+    from tilegen.ir.tile import ParamValue, TileProgram
+    from tilegen.runtime.kernel import Kernel
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A spec with its parameters bound, and what became of it."""
+    """A spec with its parameters bound, and what became of it.
 
-    program: TileProgram
-    plan: Plan
+    title: the kernel and its parameters in one line. cached: it was compiled before, and is read from the cache.
+    """
+
+    title: str
     built: Built
+    cached: bool
+    _program: Callable[[], TileProgram] = field(repr=False)
 
     @property
-    def title(self) -> str:
-        """The kernel and its parameters in one line."""
-        values = (f"{name}={str(value).lower()}" for name, value in self.program.params)
-        return " ".join((self.program.name, *values))
+    def plan(self) -> Plan:
+        return self.built.plan
+
+    @cached_property
+    def program(self) -> TileProgram:
+        return self._program()
 
     def kernel(self) -> Kernel:
+        from tilegen.runtime.kernel import Kernel  # NumPy, which writing files does without
+
         return Kernel(self.program, self.plan, self.built)
 
 
-def compile_source(source: Source, params: Mapping[str, str | ParamValue], target: str = "hopper") -> Compilation:
-    """Compile a spec and run every static check. Raises TilegenError with all that is wrong."""
-    program = load(source, params)
-    plan = lower(program, target)
-    if faults := resources.check(plan) or check_all(plan):
-        raise TilegenError(tuple(faults))
-    built = build(plan, source)
-    if built.diagnostics:
-        raise TilegenError(built.diagnostics)
-    return Compilation(program, plan, built)
+def compile_source(
+    source: Source, params: Mapping[str, str | ParamValue], target: str = "hopper", use_cache: bool = True
+) -> Compilation:
+    """Compile a spec and run every static check. Raises TilegenError with all that is wrong.
+
+    What was compiled before, by any process, comes from the cache; only what is free of faults is kept there.
+    """
+    place = cache.folder() if use_cache else None
+    key = cache.key_of(source, params, target) if place else None
+    if place and key and (body := cache.read(place, key)) and (kept := entry.decode(body)):
+        return Compilation(kept.title, kept.built, True, kept.program)
+    # here, not at the top: the compiler takes longer to load than a kernel from the cache
+    from tilegen.runtime.compiler import compile_spec
+
+    program, built = compile_spec(source, params, target)
+    title = _title(program)
+    # the key again: code that changed while it was being loaded is neither the old nor the new
+    if place and key and cache.key_of(source, params, target) == key:
+        cache.write(place, key, entry.encode(title, program, built))
+    return Compilation(title, built, False, lambda: program)
+
+
+def _title(program: TileProgram) -> str:
+    return " ".join((program.name, *(f"{name}={str(value).lower()}" for name, value in program.params)))

@@ -20,7 +20,6 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
-from tilegen.oracle.scalars import scalar_values
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
@@ -224,6 +223,8 @@ class Kernel:
         fail(Code.SIZE_VALUE, self._spans[name], got=repr(value), wanted="a whole number", size=name)
 
     def _resolve(self, request: _Request) -> _Resolved:
+        from tilegen.oracle.scalars import scalar_values  # brings the whole oracle, which takes time to load
+
         # what is out of place among them (a fraction for an integer scalar) is for scalar_values to say
         whole = {name: n for name, n in request.numbers.items() if isinstance(n, int)}
         sizes = resolve(self.plan, request.views, whole, self._spans)

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir.plan import Plan
 from tilegen.syntax.span import Source
+from tilegen.targets.hopper.built import Built as Built
 from tilegen.targets.hopper.emit import emit
 from tilegen.targets.hopper.emit.expectations import expectations
 from tilegen.targets.hopper.gates import check_gates
-from tilegen.targets.hopper.nvrtc import Compiled, Usage, compile_cuda
+from tilegen.targets.hopper.nvrtc import compile_cuda
 from tilegen.targets.hopper.sass import disassemble, parse_sass
-
-
-@dataclass(frozen=True)
-class Built:
-    """A plan's kernel. `diagnostics`: where its machine code differs from the plan; a kernel that has any must
-    not be used unless its schedule is replaced or the user is told."""
-
-    plan: Plan
-    cuda: str
-    compiled: Compiled
-    sass: str
-    diagnostics: tuple[Diagnostic, ...]
-
-    @property
-    def ptx(self) -> str:
-        return self.compiled.ptx
-
-    @property
-    def cubin(self) -> bytes:
-        return self.compiled.cubin
-
-    @property
-    def log(self) -> str:
-        return self.compiled.log
-
-    @property
-    def nvrtc_version(self) -> tuple[int, int]:
-        return self.compiled.nvrtc_version
-
-    @property
-    def seconds(self) -> float:
-        """NVRTC's own time."""
-        return self.compiled.seconds
-
-    @property
-    def usage(self) -> Usage:
-        """Registers, spills and barriers of the kernel, as ptxas reports them."""
-        return next(u for u in self.compiled.usage if u.entry == self.plan.name)
 
 
 def build(plan: Plan, source: Source | None = None) -> Built:
@@ -58,7 +18,11 @@ def build(plan: Plan, source: Source | None = None) -> Built:
     `source` gives the `#line` directives their file name. Raises TilegenError where the text does not compile,
     or where the compiler says that it serialised products, added a wait or ignored a register count.
     """
-    cuda = emit(plan, source)
+    return assemble(plan, emit(plan, source))
+
+
+def assemble(plan: Plan, cuda: str) -> Built:
+    """`build` from the plan's CUDA text on. Nearly all of its time is spent outside Python, and without its lock."""
     compiled = compile_cuda(cuda, plan.name)
     sass = disassemble(compiled.cubin)
     gates = check_gates(parse_sass(sass).function(plan.name), expectations(plan))

@@ -6,19 +6,17 @@ The gates and `inspect` ask it what the assembler made of a plan; nothing here k
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.util import find_spec
-from pathlib import Path
+from functools import cached_property
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.targets.hopper.control_flow import Block, Loop, basic_blocks, natural_loops
 from tilegen.targets.hopper.nvrtc import strip_root
+from tilegen.targets.hopper.tools import nvdisasm
 
 MOVES = ("MOV", "IMAD.MOV")
 TENSOR_CORE = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
@@ -128,17 +126,6 @@ def histogram(instructions: Iterable[Instruction]) -> Counter[str]:
 # ---- nvdisasm ------------------------------------------------------------------------------------
 
 
-@cache
-def nvdisasm() -> Path | None:
-    """The disassembler: of the installed wheel, else on PATH, else None."""
-    spec = find_spec("nvidia")
-    for folder in spec.submodule_search_locations or () if spec else ():
-        for candidate in sorted(Path(folder).glob("cu*/bin/nvdisasm"), reverse=True):
-            return candidate
-    found = shutil.which("nvdisasm")
-    return Path(found) if found else None
-
-
 def disassemble(cubin: bytes) -> str:
     """The text of every code section, with source lines. Raises TilegenError where nvdisasm is absent or fails."""
     tool = nvdisasm()
@@ -147,7 +134,8 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        done = subprocess.run([tool, "-c", "-gi", file.name], capture_output=True, text=True, check=False)
+        # -ndf: it would name targets of indirect jumps, which there are none of, for a third of its time
+        done = subprocess.run([tool, "-c", "-gi", "-ndf", file.name], capture_output=True, text=True, check=False)
     if done.returncode:
         fail(Code.DISASSEMBLER_FAILED, None, reason=done.stderr.strip().replace(file.name, "the cubin"))
     return strip_root(done.stdout)

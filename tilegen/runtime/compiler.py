@@ -1,0 +1,36 @@
+"""The whole way from a spec to a kernel, each stage checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from tilegen.checks import resources
+from tilegen.checks.trials import check_all
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.tile import ParamValue, TileProgram
+from tilegen.passes.pipeline import lower
+from tilegen.sema.loading import load
+from tilegen.syntax.span import Source
+from tilegen.targets.hopper.build import assemble
+from tilegen.targets.hopper.built import Built
+from tilegen.targets.hopper.emit import emit
+
+
+def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target: str) -> tuple[TileProgram, Built]:
+    """The program and its kernel. Raises TilegenError with the faults of the first stage that has any."""
+    program = load(source, params)
+    plan = lower(program, target)
+    if faults := resources.check(plan):
+        raise TilegenError(tuple(faults))
+    cuda = emit(plan, source)
+    # NVRTC and nvdisasm leave Python to the trial runs, which take about as long
+    with ThreadPoolExecutor(1) as other:
+        building = other.submit(assemble, plan, cuda)
+        faults = check_all(plan)
+    if faults:
+        raise TilegenError(tuple(faults))
+    built = building.result()
+    if built.diagnostics:
+        raise TilegenError(built.diagnostics)
+    return program, built
