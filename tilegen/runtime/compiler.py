@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tilegen.checks import resources
-from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.tile import ParamValue, TileProgram
 from tilegen.passes.pipeline import lower
@@ -24,9 +23,11 @@ def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target:
     if faults := resources.check(plan):
         raise TilegenError(tuple(faults))
     cuda = emit(plan, source)
-    # NVRTC and nvdisasm leave Python to the trial runs, which take about as long
+    # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them
     with ThreadPoolExecutor(1) as other:
         building = other.submit(assemble, plan, cuda)
+        from tilegen.checks.trials import check_all  # loaded meanwhile too
+
         faults = check_all(plan)
     if faults:
         raise TilegenError(tuple(faults))

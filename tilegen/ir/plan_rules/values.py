@@ -5,7 +5,7 @@ Fragments that share registers are names of the same values, so what counts is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tilegen.ir import plan as ir
@@ -16,15 +16,15 @@ from tilegen.ir.uniform import Sym, Uniform, op, symbols
 
 CONSTANT, WHOLE, PARTIAL = "constant", "whole", "partial"
 
-# (storage, what it holds, the conditions of branches and loops under which it holds it), sorted
-_State = tuple[tuple[str, str, frozenset[Uniform]], ...]
+# (storage, what it holds, the conditions of branches and loops under which it holds it)
+_State = frozenset[tuple[str, str, frozenset[Uniform]]]
 
 
 def check(plan: ir.Plan) -> Iterator[Violation]:
     """Breaches of the rules on values."""
     for index, role in enumerate(plan.roles):
         analysis = _Analysis(role, dict(operations(role, index)))
-        nothing: _State = ()
+        nothing: _State = frozenset()
         forward(role.body, ("role", index), nothing, analysis.step, _join)
         yield from (Violation(path, message) for path, message in analysis.found)
 
@@ -39,12 +39,7 @@ def _join(before: _State, after: _State) -> _State:
                 kind = _either(kind, later)
         out.add((storage, kind, conditions))
     known = {(storage, conditions) for storage, _, conditions in out}
-    out |= {entry for entry in after if (entry[0], entry[2]) not in known}
-    return _sorted(out)
-
-
-def _sorted(entries: Iterable[tuple[str, str, frozenset[Uniform]]]) -> _State:
-    return tuple(sorted(set(entries), key=lambda e: (e[0], e[1], sorted(map(repr, e[2])))))
+    return frozenset(out | {entry for entry in after if (entry[0], entry[2]) not in known})
 
 
 def _either(a: str, b: str) -> str:
@@ -61,7 +56,7 @@ class _Analysis:
 
     def step(self, operation: ir.Operation, path: Path, state: _State) -> _State:
         if isinstance(operation, ir.Let):  # bound anew: conditions on its old value say nothing any more
-            return tuple(e for e in state if not any(operation.name in symbols(c) for c in e[2]))
+            return frozenset(e for e in state if not any(operation.name in symbols(c) for c in e[2]))
         conditions = self._conditions(path)
         held: dict[str, str] = {}
         for storage, kind, needs in state:
@@ -73,8 +68,8 @@ class _Analysis:
         kind = self._kind(operation, path, held)
         for name in fragments_written(operation):
             storage = self._storage(name)
-            state = (*(e for e in state if e[0] != storage), (storage, kind, conditions))
-        return _sorted(state)
+            state = frozenset({*(e for e in state if e[0] != storage), (storage, kind, conditions)})
+        return state
 
     def _kind(self, operation: ir.Operation, path: Path, held: dict[str, str]) -> str:
         """What the written fragment holds. Reports row folds read before they are combined."""
