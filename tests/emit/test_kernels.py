@@ -13,9 +13,9 @@ from tests.emit.plans import attention_plan, copy_plan, gemm_plan
 from tests.emit.test_lines import lines_of
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Plan
-from tilegen.syntax.span import Source
 from tilegen.targets.hopper.build import Built, build
 from tilegen.targets.hopper.emit import emit
+from tilegen.targets.hopper.emit.lines import directed
 from tilegen.targets.hopper.sass import MOVES, Function, count, parse_sass
 
 PLANS = {"copy": copy_plan(), "gemm": gemm_plan(), "attention": attention_plan()}
@@ -104,15 +104,9 @@ def test_statements_carry_their_spec_line_down_to_the_machine_code() -> None:
 def test_scaffolding_belongs_to_the_generated_file() -> None:
     text = built("attention").cuda
     physical = {line.strip(): n for n, line in enumerate(text.splitlines(), 1)}
-    found = lines_of(text, "attention.cu")
+    found = lines_of(directed(text, "attention.cu", "attention.tile"), "attention.cu")
     for line in ("const int warpgroup = group - 1;", "__syncthreads();"):
         assert found[line] == ("attention.cu", physical[line])
-
-
-def test_the_source_names_the_spec() -> None:
-    text = emit(PLANS["gemm"], Source("dir/other.tile", ""))
-    assert '"dir/other.tile"' in text
-    assert '"gemm.tile"' not in text
 
 
 def test_f16_uses_f16_instructions() -> None:

@@ -1,9 +1,9 @@
-"""`#line`: every statement of an op carries its spec line, everything else the line it stands on."""
+"""Spec lines: in the margin for readers, as `#line` for the compiler."""
 
 from __future__ import annotations
 
 from tilegen.syntax.span import Span
-from tilegen.targets.hopper.emit.lines import Line, inside, place
+from tilegen.targets.hopper.emit.lines import Line, directed, inside
 
 
 def lines_of(text: str, own: str) -> dict[str, tuple[str, int]]:
@@ -24,38 +24,47 @@ def at(line: int) -> Span:
     return Span("a.tile", line, 1, line, 1)
 
 
+def text_of(*lines: Line) -> str:
+    return "\n".join(map(str, lines))
+
+
 def test_each_line_is_where_it_says() -> None:
-    code = [
+    text = text_of(
         Line("{"),
         *inside([Line("f();", at(7)), Line("g();", at(7)), Line("h();", at(8)), Line("int x;")]),
         Line("}"),
-    ]
-    text = place("\n".join(map(str, code)), "k.cu")
-    found = lines_of(text, "k.cu")
+    )
+    found = lines_of(directed(text, "k.cu", "a.tile"), "k.cu")
     assert found["f();"] == found["g();"] == ("a.tile", 7)
     assert found["h();"] == ("a.tile", 8)
-    physical = {line.strip(): n for n, line in enumerate(text.splitlines(), 1)}
+    written = {line.split("//")[0].strip(): n for n, line in enumerate(text.splitlines(), 1)}
     for own in ("{", "int x;", "}"):
-        assert found[own] == ("k.cu", physical[own])
+        assert found[own] == ("k.cu", written[own])
+
+
+def test_the_margin_holds_the_line_and_the_compiler_does_not_see_it() -> None:
+    text = text_of(Line("f();", at(7), 2))
+    assert text.split() == ["f();", "//", ":7"]
+    assert text.startswith("    f();")
+    assert directed(text, "k.cu", "a.tile") == '#line 7 "a.tile"\n    f();\n'
+
+
+def test_a_long_line_keeps_its_margin() -> None:
+    text = text_of(Line("x" * 150, at(3)))
+    assert text == "x" * 150 + " // :3"
 
 
 def test_a_following_line_needs_no_directive() -> None:
-    text = place("\n".join(map(str, [Line("f();", at(7)), Line("g();", at(8))])), "k.cu")
+    text = directed(text_of(Line("f();", at(7)), Line("g();", at(8))), "k.cu", "a.tile")
     assert text.count("#line") == 1
 
 
 def test_comments_need_no_directive() -> None:
-    text = place(
-        "\n".join(map(str, [Line("f();", at(7)), Line("// why"), Line("", None), Line("g();", at(7))])), "k.cu"
-    )
+    text = directed(text_of(Line("f();", at(7)), Line("// why"), Line(""), Line("g();", at(7))), "k.cu", "a.tile")
     assert text.count('#line 7 "a.tile"') == 2
     assert "k.cu" not in text
 
 
 def test_file_names_are_quoted() -> None:
-    text = place(str(Line("f();", Span('od"d\\name.tile', 3, 1, 3, 1))), "k.cu")
+    text = directed(text_of(Line("f();", at(3))), "k.cu", 'od"d\\name.tile')
     assert '#line 3 "od\\"d\\\\name.tile"' in text
-
-
-def test_the_spec_may_be_reported_under_another_name() -> None:
-    assert '#line 3 "b.tile"' in place(str(Line("f();", at(3))), "k.cu", "b.tile")

@@ -282,6 +282,14 @@ class Code(enum.Enum):
         "{tensor} is read along {axes} at once, and only vectors are read without a tile",
         ("declare `tile x[…] = {tensor}[…]` and read that",),
     )
+    TILE_ROWS = Entry(
+        "the tile {tile} is read element by element, and its rows are not along {rows}, which is shared out to the "
+        "consumers",
+        (
+            "store the tensor with {rows} outside its innermost dimension",
+            "share out another axis: `consumers N over AXIS`",
+        ),
+    )
     FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
     PREDICATE_UNSUPPORTED = Entry(
         "this part of the domain is no affine inequality, and no kernel is built for it yet",

@@ -22,7 +22,7 @@ def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target:
     plan = lower(program, target)
     if faults := resources.check(plan):
         raise TilegenError(tuple(faults))
-    cuda = emit(plan, source)
+    cuda = emit(plan)
     # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them
     with ThreadPoolExecutor(1) as other:
         building = other.submit(assemble, plan, cuda)

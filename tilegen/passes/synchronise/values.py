@@ -75,6 +75,7 @@ class Values:
     in_place: dict[str, str] = field(default_factory=dict)  # guarded value -> the fragment that is masked in place
     loads: dict[object, str] = field(default_factory=dict)  # tensor reads in registers for the whole work item
     streamed_loads: dict[object, str] = field(default_factory=dict)
+    vectors: dict[tuple[str, object], str] = field(default_factory=dict)  # tensor read -> its fragment
     tile_reads: dict[str, str] = field(default_factory=dict)  # tile -> fragment, this iteration
     factors: dict[str, Operation] = field(default_factory=dict)
     moving: frozenset[str] = frozenset()  # exponents that the phase at hand computes; the others are final
@@ -205,10 +206,9 @@ class Values:
             fail(Code.INDEX_NOT_AFFINE_UNIT, r.span, tile=tensor)
         along = "row" if axis == s.workers.axis else "col"
         if known not in cache:
-            count = len([f for f in self.known if f.startswith(f"{tensor}_{along}")])
-            name = self._fragment(
-                f"{tensor}_{along}{count or ''}", along, extent_in_tile(axis, s) if along == "col" else 1, r.span
-            )
+            count = sum(1 for t, _ in self.vectors if t == tensor)
+            wanted = self.vectors.setdefault(known, f"{tensor}_{along}{count or ''}")
+            name = self._fragment(wanted, along, extent_in_tile(axis, s) if along == "col" else 1, r.span)
             if along == "row":
                 where[dim] = op("add", where[dim], op("mul", "warpgroup", WARPGROUP_ROWS))
             limit: Uniform = from_poly(s.program.tile.tensor(tensor).dims[dim])
@@ -445,6 +445,9 @@ class Values:
         """This warpgroup's rows of a tile, read once an iteration."""
         tile = r.name
         g = self.c.tiles[tile]
+        rows = self.c.scheduled.workers.axis
+        if g.row_axis != rows:
+            fail(Code.TILE_ROWS, r.span, tile=tile, rows=rows)
         apart = self.c.rings[tile].parts > 1
         name = self._fragment(f"{tile}_regs", "acc", g.cols, r.span)
         if tile not in self.tile_reads:

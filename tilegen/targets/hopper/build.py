@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from tilegen.ir.plan import Plan
-from tilegen.syntax.span import Source
 from tilegen.targets.hopper.built import Built as Built
 from tilegen.targets.hopper.emit import emit
 from tilegen.targets.hopper.emit.expectations import expectations
+from tilegen.targets.hopper.emit.lines import directed
+from tilegen.targets.hopper.emit.names import kernel_name
 from tilegen.targets.hopper.gates import check_gates
 from tilegen.targets.hopper.nvrtc import compile_cuda
 from tilegen.targets.hopper.sass import disassemble, parse_sass
 
 
-def build(plan: Plan, source: Source | None = None) -> Built:
+def build(plan: Plan) -> Built:
     """Emit, compile, disassemble, and hold the machine code against the plan.
 
-    `source` gives the `#line` directives their file name. Raises TilegenError where the text does not compile,
+    Raises TilegenError where the text does not compile,
     or where the compiler says that it serialised products, added a wait or ignored a register count.
     """
-    return assemble(plan, emit(plan, source))
+    return assemble(plan, emit(plan))
 
 
 def assemble(plan: Plan, cuda: str) -> Built:
     """`build` from the plan's CUDA text on. Nearly all of its time is spent outside Python, and without its lock."""
-    compiled = compile_cuda(cuda, plan.name)
+    compiled = compile_cuda(directed(cuda, f"{plan.name}.cu", plan.source_name), plan.name)
     sass = disassemble(compiled.cubin)
-    gates = check_gates(parse_sass(sass).function(plan.name), expectations(plan))
+    gates = check_gates(parse_sass(sass).function(kernel_name(plan.name)), expectations(plan))
     return Built(plan, cuda, compiled, sass, tuple(gates))

@@ -10,6 +10,7 @@ from tilegen.ir.plan import (
     Expect,
     For,
     GroupSync,
+    LoadVector,
     Map,
     Mma,
     MmaCommit,
@@ -26,8 +27,10 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.uniform import Int
 from tilegen.targets.hopper.emit.scope import walk
-from tilegen.targets.hopper.gates import Event, KernelGate, LoopGate, Under
+from tilegen.targets.hopper.gates import MAX_MOVES, Event, KernelGate, LoopGate, Under
 
+# Register moves that a load from global memory brings along: its 64-bit address, and the zero that it may not replace.
+MOVES_A_LOAD = 3
 _EVIDENCE = {"UTMALDG": TmaLoad, "UTMASTG": TmaStore, "SYNCS.ARRIVE.TRANS64": Expect, "HGMMA": Mma}
 
 
@@ -64,6 +67,8 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
     def of(*kinds: type) -> int:
         return sum(isinstance(o, kinds) for o in held)
 
+    registers = {f.name: f.registers for f in role.fragments}
+    loads = sum(registers[o.out] for o in held if isinstance(o, LoadVector))
     branches = any(isinstance(o, Mma | MmaWait) for o in held if o not in loop.body)
     return LoopGate(
         name=f"{role.name}: {loop.label or loop.var}",
@@ -76,6 +81,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
         under=() if branches else tuple(_under(role, loop.body)),
         turn_waits=of(OrderWait, GroupSync),
         turn_passes=of(OrderPass),
+        max_moves=MAX_MOVES + MOVES_A_LOAD * loads,
     )
 
 

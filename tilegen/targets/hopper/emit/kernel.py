@@ -15,23 +15,23 @@ from tilegen.ir.plan import (
     TableParam,
 )
 from tilegen.ir.uniform import symbols, text
-from tilegen.syntax.span import Source
 from tilegen.targets.hopper.emit.body import role_code
 from tilegen.targets.hopper.emit.functions import Functions, environment
 from tilegen.targets.hopper.emit.integers import Integers
-from tilegen.targets.hopper.emit.lines import inside, place
-from tilegen.targets.hopper.emit.names import Names
+from tilegen.targets.hopper.emit.lines import inside
+from tilegen.targets.hopper.emit.names import Names, kernel_name
 from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
 from tilegen.version import VERSION
 
 
-def emit(plan: Plan, source: Source | None = None) -> str:
+def emit(plan: Plan) -> str:
     """The CUDA text of a plan for Hopper, for NVRTC without any header.
 
-    `#line` gives each statement the spec line that its op comes from, under the name of `source` if given.
+    A statement's margin holds the line of the spec that its op comes from; `lines.directed` makes `#line` of it.
     Raises ValueError where a plan holds what this target cannot spell: a fault of the compiler, not of a spec.
     """
     functions = Functions()
+    entry = functions.names.give(("kernel",), kernel_name(plan.name))
     kernel = functions.local()
     shared = kernel.give("shared", "shared")
     parameters = [_parameter(plan, kernel, p) for p in plan.params]
@@ -54,9 +54,9 @@ def emit(plan: Plan, source: Source | None = None) -> str:
         code = "\n".join(map(str, inside(role_code(scope, group, warp), 2)))
         roles.append({"opening": opening, "summary": _role_summary(role), "code": code})
     template = environment().get_template("kernel.cu.j2")
-    rendered = template.render(
+    return template.render(
         plan=plan,
-        name=plan.name,
+        name=entry,
         version=VERSION,
         grid=text(plan.grid),
         parameters=parameters,
@@ -72,7 +72,6 @@ def emit(plan: Plan, source: Source | None = None) -> str:
         roles=roles,
         **helpers,
     )
-    return place(rendered, f"{plan.name}.cu", source.name if source else None)
 
 
 def _integers(plan: Plan, names: Names, functions: Functions) -> Integers:

@@ -1,13 +1,15 @@
-"""Lines of generated text that know the spec line they come from, and the `#line` directives that say so."""
+"""Lines of generated text that know the spec line they come from: a margin for readers, `#line` for the compiler."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilegen.syntax.span import Span
 
-_MARK = "\0"
+_MARGIN = 100  # columns
+_IN_MARGIN = re.compile(r" +// :(\d+)$")
 
 
 @dataclass(frozen=True)
@@ -22,35 +24,31 @@ class Line:
         return Line(self.text, self.span, self.depth + levels)
 
     def __str__(self) -> str:
-        """The indented text with a mark that `place` turns into a directive."""
+        """The indented text, with the spec line in the right margin."""
         text = "  " * self.depth + self.text if self.text else ""
-        return f"{_MARK}{self.span.line}:{self.span.file}{_MARK}{text}" if self.span else text
+        return f"{text:<{_MARGIN}} // :{self.span.line}" if self.span else text
 
 
 def inside(lines: Iterable[Line], levels: int = 1) -> list[Line]:
     return [line.inside(levels) for line in lines]
 
 
-def place(text: str, own_file: str, spec_name: str | None = None) -> str:
-    """The text with `#line` before each line that does not follow from the line before it.
+def directed(text: str, own_file: str, spec_file: str) -> str:
+    """The text for the compiler: `#line` before each line that does not follow from the line before it.
 
-    `spec_name` replaces the file that the spans name.
+    A line with a margin belongs to the spec's line there; any other is a line of the text itself. Comments and empty
+    lines belong wherever they stand.
     """
     out: list[str] = []
     here: tuple[str, int] = (own_file, 1)  # what the compiler takes the next line to be
-    for raw in text.splitlines():
-        if raw.startswith(_MARK):
-            place_text, _, line = raw[1:].partition(_MARK)
-            number, _, file = place_text.partition(":")
-            wanted = (spec_name or file, int(number))
-        else:
-            line = raw
-            own = (own_file, len(out) + 1)
-            silent = not line.strip() or line.lstrip().startswith("//")
-            wanted = here if silent or here == own else (own_file, len(out) + 2)
+    for number, line in enumerate(text.splitlines(), 1):
+        margin = _IN_MARGIN.search(line)
+        wanted = (spec_file, int(margin[1])) if margin else (own_file, number)
+        if not margin and (not line.strip() or line.lstrip().startswith("//")):
+            wanted = here
         if wanted != here:
             name = wanted[0].replace("\\", "\\\\").replace('"', '\\"')
             out.append(f'#line {wanted[1]} "{name}"')
-        out.append(line)
+        out.append(line[: margin.start()] if margin else line)
         here = (wanted[0], wanted[1] + 1)
     return "\n".join(out) + "\n"

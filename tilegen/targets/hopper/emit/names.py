@@ -72,3 +72,8 @@ class Names:
         except KeyError:
             return False
         return True
+
+
+def kernel_name(name: str) -> str:
+    """What a kernel is called in C++, PTX and the cubin: its own name, unless C++ has taken that."""
+    return Names().give("kernel", name)
