@@ -177,6 +177,11 @@ CASES: list[tuple[Code, str, str]] = [
         over_rows("Y[i] = max[j](W[j]) + max[j](x[i, j])", "input W: f32[N] output Y: f32[M]"),
         "max[j](W[j])",
     ),
+    (
+        Code.TILE_ROWS,
+        "kernel k { size M, N  input X: f32[M, N]  output Y: f32[N]  tile x[i, j] = X[i, j]  Y[j] = sum[i](x[i, j]) }",
+        "x[i, j]",
+    ),
     (Code.READ_NEEDS_TILE, over_rows("Y[i] = max[j](x[i, j] + X[i, j])"), "X[i, j]"),
     (
         Code.FUNCTION_UNSUPPORTED,

@@ -39,13 +39,19 @@ class Diagnostic:
     rule: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class TilegenError(Exception):
     """The user's input is wrong or a check failed: one or more diagnostics, never an internal fault."""
 
     diagnostics: tuple[Diagnostic, ...] = field(default=())
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{d.span}: {d.code}: {d.message}" if d.span else f"{d.code}: {d.message}" for d in self.diagnostics
-        )
+        return "\n".join(map(_in_short, self.diagnostics))
+
+
+def _in_short(d: Diagnostic) -> str:
+    """Place, code and message, then what was got and wanted and the ways out, a line each."""
+    lines = [f"{d.span}: {d.code}: {d.message}" if d.span else f"{d.code}: {d.message}"]
+    lines += [f"  {name}: {value}" for name, value in (("got", d.got), ("wanted", d.wanted)) if value]
+    lines += [f"  fix: {fix}" for fix in d.fixes]
+    return "\n".join(lines)
