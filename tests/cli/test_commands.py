@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +14,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tilegen.cli.main import main
+from tilegen.cli.main import TARGETS, main
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.ir.tile import TileProgram
+from tilegen.passes import pipeline
 from tilegen.passes.pipeline import lower
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -148,14 +152,52 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("run", COPY, "--size", "M=[1,2]"), "--size"),
         (("run", FA3, "--size", "scale=[1,2]"), "scale is a scalar"),
         (("run", COPY, "--seed", "x"), "--seed"),
+        (("run", COPY, "--seed", "-1"), "BAD_USAGE]: --seed takes a whole number from 0 up"),
+        (("run", COPY, "--seed", "-1"), "see `tilegen run --help`"),
+        (("build", COPY, "--emit", "x"), "see `tilegen build --help`"),
+        (("run", COPY, "--size", "M=99999999999"), "M does not fit into an int32"),
+        (("run", COPY, "--size", "M=2000000000,N=2000000000"), "error[SIZES_TOO_LARGE]: the arrays of copy do not fit"),
+        (("run", COPY, "--size", "m=3"), "did you mean `M`?"),
+        (("run", FA3, "--size", "scale=-1"), "error[SCALAR_CONSTRAINT]"),
+        (("run", FA3, "--size", "scale=nan"), "error[SCALAR_CONSTRAINT]"),
+        (("check", FA3, "-D", "causal=True"), "true or false: did you mean `true`?"),
+        (("check", FA3, "-D", "causal=0"), "true or false: did you mean `false`?"),
+        (("check", FA3, "--target", "cuda"), "'cuda' is not 'hopper'"),
     ],
 )
 def test_wrong_usage_is_answered_in_words_with_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
     assert says in fails(2, *arguments)
 
 
-def test_a_scalar_that_breaks_its_constraint_is_refused() -> None:
-    assert "SCALAR_CONSTRAINT" in fails(1, "run", FA3, "--size", "scale=-1")
+def test_a_constraint_that_is_broken_is_quoted_once() -> None:
+    assert fails(2, "run", FA3, "--size", "scale=-1").count("scalar scale: f32 > 0") == 1
+
+
+def test_the_targets_offered_are_those_that_there_are() -> None:
+    assert TARGETS == pipeline.TARGETS
+
+
+def test_memory_that_cannot_be_had_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("tilegen.cli.run.evaluate", full)
+    text = fails(2, "run", COPY, "--emulate", "--size", "M=37,N=48")
+    assert "at these sizes, M=37, N=48" in text
+    assert "`--size N=…`" in text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that takes nothing")
+@pytest.mark.parametrize(
+    ("arguments", "stdout"),
+    [(("check", COPY), ">/dev/full"), (("check", COPY), ">&-"), (("run", "--help"), ">/dev/full")],
+)
+def test_stdout_that_takes_nothing_is_one_line_on_stderr(arguments: tuple[str, ...], stdout: str) -> None:
+    command = [sys.executable, "-c", "from tilegen.cli.main import main; main()", *arguments]
+    done = subprocess.run(f"{shlex.join(command)} {stdout}", shell=True, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error[CANNOT_PRINT]: the results cannot be printed: ")
 
 
 # ---- check -----------------------------------------------------------------------------------------

@@ -74,6 +74,6 @@ def test_spans_past_the_text_are_cut(line: int, end: int, marks: int) -> None:
 
 def test_a_fault_without_a_place_is_told_without_one() -> None:
     note = Note(Span("t.tile", 1, 1, 1, 2), "here")
-    shown = render((fault(Code.BAD_USAGE, None, what="no such thing", notes=(note,)),), {})
+    shown = render((fault(Code.BAD_USAGE, None, what="no such thing", command="tilegen", notes=(note,)),), {})
     assert shown.splitlines()[0] == "error[BAD_USAGE]: no such thing"
     assert "  note:   t.tile:1:1: here" in shown

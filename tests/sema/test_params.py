@@ -36,8 +36,10 @@ def test_a_parameter_changes_extents_types_and_scalars() -> None:
         ("D", True, "64 or 128"),
         ("T", "f32", "bf16 or f16"),
         ("T", "64", "bf16 or f16"),
-        ("flag", "1", "true or false"),
-        ("flag", "yes", "true or false"),
+        ("flag", "1", "true or false: did you mean `true`?"),
+        ("flag", "False", "true or false: did you mean `false`?"),
+        ("flag", "2", "true or false"),
+        ("flag", "yes", "true or false: did you mean `true`?"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_refused_with_those_that_are(name: str, value: str, wanted: str) -> None:

@@ -108,7 +108,7 @@ def test_any_damage_is_reported_and_never_raises_anything_else(data: st.DataObje
     try:
         parse(Source("spec.tile", text))
     except TilegenError as error:
-        found = error.diagnostics or (fault(Code.BAD_USAGE, None, what="an error without diagnostics"),)
+        found = error.diagnostics or (fault(Code.BAD_USAGE, None, what="an error without diagnostics", command=""),)
     for d in found:
         assert d.span is not None
         assert 1 <= d.span.line <= text.count("\n") + 1

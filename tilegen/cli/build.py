@@ -9,8 +9,8 @@ from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout
 from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
+from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
-from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.runtime.compilation import Compilation
@@ -41,5 +41,5 @@ def _extensions(emit: str) -> list[str]:
     names = [name.strip() for name in emit.split(",")]
     for name in names:
         if name not in EMITTED:
-            fail(Code.BAD_USAGE, None, what="--emit names no file of ours", got=name, wanted=", ".join(EMITTED))
+            wrong_usage("--emit names no file of ours", got=name, wanted=", ".join(EMITTED))
     return list(dict.fromkeys(names))

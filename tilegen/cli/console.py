@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +15,9 @@ _PIPE_WIDTH = 10_000  # nobody reads a pipe at 80 columns: no line is wrapped or
 
 
 def stdout() -> Console:
-    """A console on the present stdout."""
+    """A console on the present stdout. Raises OSError where the process was started without one."""
+    if sys.stdout is None:  # its descriptor was closed
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
 
 

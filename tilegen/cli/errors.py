@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax.span import Source
 
@@ -23,6 +26,11 @@ _USAGE = frozenset(
         Code.FILE_UNREADABLE,
         Code.PARAMETER_MISSING,
         Code.PARAMETER_VALUE,
+        # scalars are given by --size alone
+        Code.SCALAR_CONSTRAINT,
+        Code.SCALAR_MISSING,
+        Code.SCALAR_VALUE,
+        Code.SIZES_TOO_LARGE,
         Code.TARGET_UNSUPPORTED,
         Code.UNKNOWN_PARAMETER,
     )
@@ -30,7 +38,18 @@ _USAGE = frozenset(
 
 
 class Commands(click.Group):
-    """A group whose commands may raise TilegenError."""
+    """A group whose commands may raise TilegenError, and that says so where stdout takes nothing."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:
+            if error.filename is not None:  # not a stream: a file that no command has answered for
+                raise
+            reason = error.strerror or str(error)
+            click.echo(show((fault(Code.CANNOT_PRINT, None, reason=reason),)).splitlines()[0], err=True)
+            _drop_stdout()
+            sys.exit(CHECK_FAILED)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -38,6 +57,16 @@ class Commands(click.Group):
         except TilegenError as error:
             click.echo(show(error.diagnostics), err=True)
             ctx.exit(WRONG_USAGE if all(d.code in _USAGE for d in error.diagnostics) else CHECK_FAILED)
+
+
+def _drop_stdout() -> None:
+    """Send what stdout still holds nowhere: Python would try to write it once more at its end."""
+    if sys.stdout is None:
+        return
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # no file stands behind it
+        return
 
 
 def show(diagnostics: tuple[Diagnostic, ...]) -> str:

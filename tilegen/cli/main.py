@@ -25,6 +25,7 @@ Examples:
 Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 """
 
+TARGETS = ("hopper",)  # those of tilegen.passes.pipeline, which takes time to load
 _FILE = click.Path(path_type=Path)
 
 
@@ -52,7 +53,13 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         callback=lambda _context, _option, pairs: values.parameters(pairs),
         help="Bind a parameter of the kernel: -D D=64 -D causal=true -D T=f16.",
     ),
-    click.option("--target", default="hopper", metavar="NAME", show_default=True, help="The machine to compile for."),
+    click.option(
+        "--target",
+        type=click.Choice(TARGETS),
+        default=TARGETS[0],
+        show_default=True,
+        help="The machine to compile for.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile even if this was compiled before, and do not keep it."),
 )
 
@@ -104,7 +111,14 @@ def check(wanted: values.Wanted) -> None:
     help="Sizes and scalars: Sq=300,Sk=77,scale=0.1; a ragged axis takes a list: Sq=[0,9,130].",
 )
 @click.option("--emulate", is_flag=True, help="Run the PTX on the CPU even if there is a GPU.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random data.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    callback=lambda _context, _option, number: values.seed(number),
+    help="Seed of the random data: a whole number from 0 up.",
+)
 def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) -> None:
     """Run SPEC on random data and compare every output with the float64 value of its equations.
 

@@ -13,8 +13,10 @@ import numpy.typing as npt
 from tilegen.cli.compile import compile_spec, how_long
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu, poisoned, run_kernel
+from tilegen.cli.memory import within_memory
+from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, SizeValue, Wanted
-from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.tile import TileProgram
 from tilegen.oracle import (
@@ -28,6 +30,9 @@ from tilegen.oracle import (
     random_inputs,
     scalar_values,
 )
+from tilegen.runtime.compilation import Compilation
+from tilegen.runtime.sizes import MAX_SIZE
+from tilegen.sema.faults import suggestion
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,8 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
     done, seconds = compile_spec(wanted)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
-    inputs = random_inputs(done.program, sizes, seed)
-    results = evaluate(done.program, sizes, scalars, inputs)
+    with within_memory(done.program, sizes, scalars):
+        judged, time = _judged(done, sizes, scalars, seed, on_gpu=device is not None)
 
     out = stdout()
     out.print(done.title, style="bold", markup=False)
@@ -54,18 +59,31 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
     where = f"on {device.name}" if device else "the PTX in the emulator" + ("" if emulate else ": no Hopper GPU here")
     out.print(f"{where}, random data with seed {seed}", markup=False)
 
+    out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
+    out.print(f"time: {time}; {how_long(done, seconds)}", markup=False)
+    wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
+    if wrong:
+        raise TilegenError(wrong)
+
+
+def _judged(
+    done: Compilation,
+    sizes: Mapping[str, int | list[int]],
+    scalars: Mapping[str, float],
+    seed: int,
+    on_gpu: bool,
+) -> tuple[list[Judged], str]:
+    """Each output of a run on random data beside what it should be, and how long the run took."""
+    inputs = random_inputs(done.program, sizes, seed)
+    results = evaluate(done.program, sizes, scalars, inputs)
     outputs = {name: poisoned(result.value.shape, result.dtype.numpy) for name, result in results.items()}
-    outcome = run_kernel(done.kernel(), inputs, outputs, {**_dense(sizes), **scalars}, on_gpu=device is not None)
+    outcome = run_kernel(done.kernel(), inputs, outputs, {**_dense(sizes), **scalars}, on_gpu)
     judged = [
         Judged(name, result, got, compare(result, got, batch_axes(done.program, name)))
         for name, result in results.items()
         for got in (outcome.outputs[name],)
     ]
-    out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
-    out.print(f"time: {outcome.time}; {how_long(done, seconds)}", markup=False)
-    wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
-    if wrong:
-        raise TilegenError(wrong)
+    return judged, outcome.time
 
 
 def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str, int | list[int]], dict[str, float]]:
@@ -77,8 +95,7 @@ def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str
     scalars = {scalar.name for scalar in program.scalars}
     for name in given:
         if name not in names | scalars:
-            known = ", ".join([size.name for size in program.sizes] + [scalar.name for scalar in program.scalars])
-            fail(Code.BAD_USAGE, None, what=f"--size: {program.name} has no {name}", got=name, wanted=known)
+            wrong_usage(f"--size: {program.name} has no {name}", got=name, wanted=suggestion(name, names | scalars))
     sizes: dict[str, int | list[int]] = dict(default_sizes(program, small=small))
     for ragged in program.ragged:
         lengths = given.get(ragged.size)
@@ -90,19 +107,25 @@ def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str
     try:
         Space.of(program, sizes, values)
     except ValueError as error:
-        fail(Code.BAD_USAGE, None, what=f"--size: {error}")
+        wrong_usage(f"--size: {error}")
     return sizes, values
 
 
 def _size(name: str, value: SizeValue) -> int | list[int]:
     if isinstance(value, float) or (isinstance(value, int) and value < 0):
-        fail(Code.BAD_USAGE, None, what=f"--size: {name} is a size", got=str(value), wanted="a whole number from 0 up")
+        wrong_usage(f"--size: {name} is a size", got=str(value), wanted="a whole number from 0 up")
+    if max(value if isinstance(value, list) else [value]) > MAX_SIZE:
+        wrong_usage(
+            f"--size: {name} does not fit into an int32, in which kernels take sizes",
+            got=str(value),
+            wanted=f"0 to {MAX_SIZE}",
+        )
     return value
 
 
 def _scalar(name: str, value: SizeValue) -> int | float:
     if isinstance(value, list):
-        fail(Code.BAD_USAGE, None, what=f"--size: {name} is a scalar", got=str(value), wanted="a number")
+        wrong_usage(f"--size: {name} is a scalar", got=str(value), wanted="a number")
     return value
 
 

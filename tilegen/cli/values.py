@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.cli.usage import wrong_usage
 
 SizeValue = int | float | list[int]
 Parameters = dict[str, str]
@@ -53,16 +53,23 @@ def sizes(options: tuple[str, ...]) -> Sizes:
     return values
 
 
+def seed(number: int) -> int:
+    """The seed of the random data. Fails with BAD_USAGE on a negative one, which the generator does not take."""
+    if number < 0:
+        wrong_usage("--seed takes a whole number from 0 up", got=str(number), wanted="0 or more")
+    return number
+
+
 def _split(pair: str, option: str) -> tuple[str, str]:
     name, equals, text = (part.strip() for part in pair.partition("="))
     if not equals or not text or not _NAME.fullmatch(name):
-        fail(Code.BAD_USAGE, None, what=f"{option} takes name=value", got=repr(pair.strip()), wanted="name=value")
+        wrong_usage(f"{option} takes name=value", got=repr(pair.strip()), wanted="name=value")
     return name, text
 
 
 def _once(name: str, values: Parameters | Sizes, option: str) -> None:
     if name in values:
-        fail(Code.BAD_USAGE, None, what=f"{option} gives {name} twice")
+        wrong_usage(f"{option} gives {name} twice")
 
 
 def _size(name: str, text: str) -> SizeValue:
@@ -70,13 +77,11 @@ def _size(name: str, text: str) -> SizeValue:
         lengths = [_number(item.strip()) for item in text[1:-1].split(",")] if text[1:-1].strip() else []
         whole = [length for length in lengths if isinstance(length, int) and length >= 0]
         if not whole or len(whole) != len(lengths):
-            fail(
-                Code.BAD_USAGE, None, what=f"--size {name} is no list of lengths", got=text, wanted="such as [0,9,130]"
-            )
+            wrong_usage(f"--size {name} is no list of lengths", got=text, wanted="such as [0,9,130]")
         return whole
     number = _number(text)
     if number is None:
-        fail(Code.BAD_USAGE, None, what=f"--size {name} is no number", got=text, wanted="a number, or a list [0,9,130]")
+        wrong_usage(f"--size {name} is no number", got=text, wanted="a number, or a list [0,9,130]")
     return number
 
 

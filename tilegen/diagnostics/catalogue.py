@@ -748,7 +748,15 @@ class Code(enum.Enum):
         ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
     )
     # ---- commands (tilegen.cli) ----
-    BAD_USAGE = Entry("{what}", ("see `tilegen --help`",))
+    BAD_USAGE = Entry("{what}", ("see `{command} --help`",))
+    SIZES_TOO_LARGE = Entry(
+        "the arrays of {kernel} do not fit into this machine's memory at these sizes, {sizes}",
+        ("give smaller sizes: `--size {size}=…`",),
+    )
+    CANNOT_PRINT = Entry(
+        "the results cannot be printed: {reason}",
+        ("correct what stdout is redirected to",),
+    )
     CANNOT_WRITE = Entry(
         "the output files cannot be written to {folder}: {reason}",
         ("choose another folder with -o",),

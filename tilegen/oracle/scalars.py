@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tilegen.diagnostics.catalogue import Code, fault
-from tilegen.diagnostics.core import Diagnostic, Note, TilegenError
+from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import Apply, Cast, Expr, Number, Scalar, Symbol, TileProgram
 from tilegen.oracle.arithmetic import apply
@@ -66,8 +66,8 @@ def _value(scalar: Scalar, sizes: Mapping[str, object], given: Mapping[str, Valu
     if rule is not None and not _HOLDS[rule.op](typed, rule.bound):
         constraint = f"{rule.op} {rule.bound:g}"
         return fault(
-            Code.SCALAR_CONSTRAINT, scalar.span, got=f"{typed:g}", wanted=constraint,
-            notes=(Note(rule.span, "declared here"),), scalar=scalar.name, value=f"{typed:g}", constraint=constraint,
+            Code.SCALAR_CONSTRAINT, rule.span, got=f"{typed:g}", wanted=constraint,
+            scalar=scalar.name, value=f"{typed:g}", constraint=constraint,
         )  # fmt: skip
     return typed
 

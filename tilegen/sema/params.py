@@ -12,6 +12,13 @@ from tilegen.sema.faults import Faults, suggestion
 from tilegen.syntax import ast
 
 _OPEN = {"bool": bool, "int": int, "float": float}
+# How other languages and tools write truth values.
+_TRUTHS = {"true": "true", "1": "true", "yes": "true", "on": "true"} | {
+    "false": "false",
+    "0": "false",
+    "no": "false",
+    "off": "false",
+}
 
 
 def bind_params(
@@ -54,9 +61,10 @@ def _value(
         return default
     value = _fitted(_read(given[name]), open_type, choices)
     if value is None:
-        faults.add(
-            Code.PARAMETER_VALUE, param.span, got=str(given[name]), wanted=wanted, name=name, what="the value given"
-        )
+        got = str(given[name])
+        meant = _TRUTHS.get(got.lower()) if open_type == "bool" else None
+        wanted += f": did you mean `{meant}`?" if meant else ""
+        faults.add(Code.PARAMETER_VALUE, param.span, got=got, wanted=wanted, name=name, what="the value given")
     return value
 
 
