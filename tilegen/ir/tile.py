@@ -276,6 +276,11 @@ class TileProgram:
     source: Source
     span: Span
 
+    @property
+    def title(self) -> str:
+        """The name and the parameters' values in one line: `fa3_fwd T=bf16 D=128 causal=false`."""
+        return " ".join((self.name, *(f"{name}={str(value).lower()}" for name, value in self.params)))
+
     def axis(self, name: str) -> Axis:
         return _named(self.axes, name)
 

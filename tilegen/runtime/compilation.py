@@ -58,12 +58,8 @@ def compile_source(
     from tilegen.runtime.compiler import compile_spec
 
     program, built = compile_spec(source, params, target)
-    title = _title(program)
+    title = program.title
     # the key again: code that changed while it was being loaded is neither the old nor the new
     if place and key and cache.key_of(source, params, target) == key:
         cache.write(place, key, entry.encode(title, program, built))
     return Compilation(title, built, False, lambda: program)
-
-
-def _title(program: TileProgram) -> str:
-    return " ".join((program.name, *(f"{name}={str(value).lower()}" for name, value in program.params)))
