@@ -195,6 +195,12 @@ SCORES: dict[str, str] = {
     "weights folded again": scores(WEIGHTS + " L[i] = sum[j](p[i, j] * s[i, j])", "i, j: j <= i", TWO),
     "weights squared": scores(WEIGHTS + " L[i] = sum[j](p[i, j] * p[i, j])", "i, j: j <= i", TWO),
     "entropy": scores(WEIGHTS + " L[i] = 0 - sum[j](p[i, j] * log(p[i, j]))", "", TWO),
+    "spread around a weighted mean": scores(
+        WEIGHTS + " m[i] = sum[j](p[i, j] * s[i, j]) L[i] = sum[j](p[i, j] * (s[i, j] - m[i]) * (s[i, j] - m[i]))",
+        "i, j: j <= i + 70",
+        TWO,
+    ),
+    "rounded weights folded again": scores(WEIGHTS + " L[i] = max[j](T(p[i, j]))", "", TWO),
     "weights stored": scores(WEIGHTS + " P[i, j] = p[i, j]", "i, j: j <= i", "O: T[M, 64]; P: T[M, N] else 0"),
     "scores stored": scores(SOFTMAX + " P[i, j] = s[i, j]", "i, j: j <= i", "O: T[M, 64]; P: T[M, N] else 3"),
     "scores stored first": scores("P[i, j] = s[i, j] " + SOFTMAX, "i, j: j <= i", "O: T[M, 64]; P: T[M, N] else 3"),

@@ -186,6 +186,16 @@ def test_a_row_clause_that_fails_everywhere_visits_nothing() -> None:
     assert not inside
 
 
+@pytest.mark.parametrize("active", [None, True])
+@pytest.mark.parametrize("lower", [Clause(1, (-1,), -2, None), Clause(1, (0,), -30, None)])
+def test_bounds_that_exclude_each_other_visit_nothing(lower: Clause, active: bool | None) -> None:
+    """j >= x + 2 and j <= x + 1, or j >= 30 and j <= 29: no row's own bounds tell."""
+    upper = Clause(-1, lower.slopes and (-lower.slopes[0],), 1 if lower.slopes[0] else 29, active)
+    assert not Domain(64, 4, (lower, upper), ((5, 20),), ((5, 20),), True).found()[0]
+    off = Clause(upper.alpha, upper.slopes, upper.beta, False)
+    assert Domain(64, 4, (lower, off), ((5, 20),), ((5, 20),), True).found()[0]
+
+
 def test_far_positions_are_visited() -> None:
     """Positions go up to 2**31 - 1, and a row clause that holds cuts nothing."""
     extent = 2**31 - 1
