@@ -23,6 +23,7 @@ __all__ = ["TilegenError", "__version__", "compile"]
 def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
     """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
 
+    Call it with arrays by name: `kernel(Q=q, K=k, V=v)`. One output comes back as itself, several as a named tuple.
     What was compiled before comes from the cache on disk, unless the variable TILEGEN_CACHE is `off`.
     `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`. Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned.

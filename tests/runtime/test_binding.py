@@ -124,9 +124,21 @@ def test_faults_of_all_arrays_come_at_once() -> None:
 
 
 def test_an_inner_stride_is_refused_by_name() -> None:
-    (d,) = faults(gemm(), A=view(64, 64, strides=(1, 64)), B=view(64, 64), C=view(64, 64))[:1]
-    assert (d.code, d.got) == ("ARRAY_INNER_STRIDE", "a stride of 128 bytes")
+    (d,) = faults(gemm(), A=view(64, 64, strides=(1, 72)), B=view(64, 64), C=view(64, 64))
+    assert (d.code, d.got) == ("ARRAY_INNER_STRIDE", "a stride of 144 bytes")
     assert "A along its dimension 1" in d.message
+
+
+def test_fortran_order_is_called_so_and_nothing_else_is_said() -> None:
+    (d,) = faults(gemm(), A=view(60, 64, strides=(1, 60)), B=view(64, 64), C=view(60, 64))
+    assert (d.code, d.got) == ("ARRAY_INNER_STRIDE", "a stride of 120 bytes: the array is in Fortran order")
+
+
+@pytest.mark.parametrize(("strides", "dim"), [((-64, 1), 0), ((64, -1), 1), ((-63, -1), 0)])
+def test_an_array_that_lies_backwards_is_told_once(strides: tuple[int, int], dim: int) -> None:
+    (d,) = faults(gemm(), A=view(64, 64, strides=strides, at=BASE + 2**20), B=view(64, 64), C=view(64, 64))
+    assert d.code == "ARRAY_BACKWARDS"
+    assert f"along its dimension {dim}" in d.message
 
 
 def test_strides_of_single_positions_do_not_matter() -> None:

@@ -112,6 +112,23 @@ def test_arguments_that_are_missing_or_unknown_are_named() -> None:
     assert first.fixes == ("its arguments are X, Y, R, M, N, a",)
 
 
+def test_what_is_missing_and_what_is_unknown_come_together() -> None:
+    missing, unknown = refused(scale(), x=random(2, 3))
+    assert (missing.code, unknown.code) == ("MISSING_ARRAY", "UNKNOWN_ARGUMENT")
+
+
+def test_arguments_without_a_name_are_refused_in_words() -> None:
+    for call in (scale(), scale().prepare):
+        with pytest.raises(TilegenError) as caught:
+            call(random(4, 10), a=2.0)
+        (d,) = caught.value.diagnostics
+        assert (d.code, d.got, d.fixes) == ("ARGUMENTS_BY_NAME", "1 without a name", ("call it as `kernel(X=…)`",))
+
+
+def test_a_kernel_says_which_it_is() -> None:
+    assert repr(scale()) == "<tilegen kernel scale: X, Y, R>"
+
+
 def test_a_wrong_output_shape_is_named() -> None:
     (d,) = refused(scale(), X=random(4, 10), Y=np.zeros((4, 11), np.float32))
     assert (d.code, d.got, d.wanted) == ("ARRAY_EXTENT", "11", "10")

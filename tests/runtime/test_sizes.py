@@ -62,7 +62,8 @@ def test_disagreeing_arrays_are_both_named() -> None:
 def test_a_group_that_does_not_divide_is_named() -> None:
     d = refused(Q=(2, 100, 10, 64), K=(2, 70, 3, 64))
     assert d.code == "ARRAY_EXTENT"
-    assert "no G at all (Hk = 3 of K)" in d.message
+    assert d.message == "dimension 2 of Q, which is Hk * G, does not fit: 10 is not a multiple of Hk = 3"
+    assert (d.got, d.wanted) == ("10", "a multiple of 3 (Hk = 3 of K)")
 
 
 def test_a_compiled_in_extent_is_named() -> None:

@@ -304,7 +304,7 @@ class Code(enum.Enum):
         ("store it with {axis} last",),
     )
     STORE_TYPE = Entry(
-        "the output {output} holds rows of {dtype}, and kernels store rows of bf16, f16 and f32 only so far",
+        "the output {output} holds {dtype}, and kernels store bf16, f16 and f32 only so far",
         ("declare {output} as f32",),
     )
     BLOCK_OF_WORKERS = Entry(
@@ -640,6 +640,10 @@ class Code(enum.Enum):
         "{kernel} has no argument {name}",
         ("its arguments are {known}",),
     )
+    ARGUMENTS_BY_NAME = Entry(
+        "{kernel} takes its arguments by name only",
+        ("call it as `kernel({call})`",),
+    )
     MISSING_ARRAY = Entry(
         "{kernel} needs the input {tensor}",
         ("pass {tensor}=",),
@@ -657,7 +661,7 @@ class Code(enum.Enum):
         ("move {tensor} to {device}",),
     )
     ARRAY_EXTENT = Entry(
-        "dimension {dim} of {tensor}, which is {expression}, disagrees with {why}",
+        "dimension {dim} of {tensor}, which is {expression}, {why}",
         ("pass arrays whose shapes agree with the spec",),
     )
     ARRAY_CHUNK = Entry(
@@ -667,6 +671,11 @@ class Code(enum.Enum):
     ARRAY_INNER_STRIDE = Entry(
         "the elements of {tensor} along its dimension {dim} are not next to each other in memory",
         ("copy {tensor} into a contiguous array", "store it so that dimension {dim} is the contiguous one"),
+    )
+    ARRAY_BACKWARDS = Entry(
+        "{tensor} lies backwards in memory along its dimension {dim}, and TMA steps forwards only",
+        ("copy {tensor} into a contiguous array",),
+        "cuTensorMapEncodeTiled: globalStrides are not negative",
     )
     ARRAY_ALIGNMENT = Entry(
         "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",

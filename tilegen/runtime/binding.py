@@ -112,10 +112,13 @@ def bind(
     """
     if all(0 in views[t.name].shape for t in plan.tensors if t.output):
         return Binding(sizes, 0, ())
-    faults = [*_layout_faults(plan, views, spans)]
+    crooked = _layout_faults(plan, views, spans)
+    faults = list(crooked.values())
     maps: dict[str, bytes] = {}
     for descriptor in plan.descriptors:
         tensor = plan.tensor(descriptor.tensor)
+        if tensor.name in crooked:
+            continue  # what a map says of such strides follows from that fault
         made = tensor_map(descriptor, tensor, views[tensor.name], spans)
         if 0 in views[tensor.name].shape:
             made = _unread(made, views)
@@ -213,7 +216,18 @@ def _unread(made: TensorMap, views: Mapping[str, ArrayView]) -> TensorMap:
 # ---- layouts -------------------------------------------------------------------------------------
 
 
-def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[str, Span]) -> Iterator[Diagnostic]:
+def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[str, Span]) -> dict[str, Diagnostic]:
+    """The first fault of each tensor whose array does not lie in memory as the kernel needs it."""
+    found: dict[str, Diagnostic] = {}
+    for tensor, diagnostic in _misplaced(plan, views, spans):
+        found.setdefault(tensor, diagnostic)
+    return found
+
+
+def _misplaced(
+    plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[str, Span]
+) -> Iterator[tuple[str, Diagnostic]]:
+    mapped = {(d.tensor, m.dim) for d in plan.descriptors for m in d.dims}
     strided = {(p.tensor, p.dim) for p in plan.params if isinstance(p, StrideParam)}
     pointed = {p.tensor for p in plan.params if isinstance(p, PointerParam)}
     whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
@@ -223,23 +237,36 @@ def _layout_faults(plan: Plan, views: Mapping[str, ArrayView], spans: Mapping[st
         if 0 in view.shape:
             continue  # nothing of it is read, and frameworks give an empty array any strides
         for dim, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+            if (t.name, dim) in mapped and extent > 1 and stride < 0:
+                got = f"a stride of {stride} bytes"
+                yield t.name, fault(Code.ARRAY_BACKWARDS, span, got=got, tensor=t.name, dim=dim)
             packed = (t.name, dim) in whole or (t.name in pointed and (t.name, dim) not in strided)
             if packed and extent > 1 and stride != t.dtype.bytes:
-                got, wanted = f"a stride of {stride} bytes", f"{t.dtype.bytes} bytes"
-                yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=t.name, dim=dim)
+                order = ": the array is in Fortran order" if _is_fortran(view, t.dtype.bytes) else ""
+                got, wanted = f"a stride of {stride} bytes{order}", f"{t.dtype.bytes} bytes"
+                yield t.name, fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=t.name, dim=dim)
             elif t.output and extent > 1 and not stride:
-                yield fault(Code.OUTPUT_OVERLAP, span, tensor=t.name, dim=dim)
+                yield t.name, fault(Code.OUTPUT_OVERLAP, span, tensor=t.name, dim=dim)
     for store in _row_stores(plan):
         view, span = views[store.tensor], spans.get(store.tensor)
         width = store.vector * _size(view)
-        crooked = ["its start"] if view.pointer % width else []
-        crooked += [
+        uneven = ["its start"] if view.pointer % width else []
+        uneven += [
             f"the stride of its dimension {n}"
             for n, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True))
             if n != store.col_dim and extent > 1 and stride % width
         ]
-        for what in crooked:
-            yield fault(Code.ARRAY_ALIGNMENT, span, tensor=store.tensor, bytes=width, what=what)
+        for what in uneven:
+            yield store.tensor, fault(Code.ARRAY_ALIGNMENT, span, tensor=store.tensor, bytes=width, what=what)
+
+
+def _is_fortran(view: ArrayView, size: int) -> bool:
+    """Whether the first dimension is the contiguous one, the next follows it, and so on."""
+    for extent, stride in zip(view.shape, view.strides, strict=True):
+        if extent > 1 and stride != size:
+            return False
+        size *= extent
+    return True
 
 
 def _row_stores(plan: Plan) -> Iterator[StoreRows]:

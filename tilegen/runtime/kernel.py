@@ -83,12 +83,10 @@ class Prepared:
 
 
 class Kernel:
-    """One compiled kernel. `kernel(**arrays)` launches it and returns its outputs.
+    """One compiled kernel. `kernel(Q=q, K=k, V=v)` launches it and returns its outputs; see `__call__`.
 
-    Inputs by name, sizes and scalars by keyword (sizes follow from the shapes; scalars have the spec's defaults).
-    Outputs may be given, as arrays to write into; otherwise they are made by the framework of the first input.
-    One output comes back as itself, several as a named tuple in the order of their declaration. Raises
-    TilegenError for arguments that do not fit. A launch on a GPU does not wait for it.
+    `prepare` fixes the arguments, for launches that do nothing else. What was generated: `cuda`, `ptx`, `sass`
+    (texts), `cubin` (bytes), and the `plan` that they were made from.
     """
 
     def __init__(self, program: TileProgram, plan: Plan, built: Artefacts) -> None:
@@ -108,6 +106,9 @@ class Kernel:
         self._resolved: _Recent[_Resolved] = _Recent(_REMEMBERED)
         self._launches: _Recent[GpuLaunch] = _Recent(_REMEMBERED)
         self._tables: _Recent[DeviceArray] = _Recent(_REMEMBERED)
+
+    def __repr__(self) -> str:
+        return f"<tilegen kernel {self.program.title}: {', '.join(self._tensors)}>"
 
     @property
     def name(self) -> str:
@@ -143,8 +144,18 @@ class Kernel:
 
         return parse(self.ptx)
 
-    def __call__(self, **arguments: Any) -> Any:
-        request, resolved = self._request(arguments)
+    def __call__(self, *positional: Any, **arguments: Any) -> Any:
+        """Run the kernel on these arguments, all of them by name, and return its outputs.
+
+        Inputs are arrays of torch, CuPy or numpy, or anything with `__dlpack__` or `__cuda_array_interface__`; they
+        are where it runs: on their GPU, without waiting for it, or in the emulator. Sizes and scalars are given by
+        keyword too: sizes where no shape tells them, scalars instead of the spec's defaults. Outputs may be given,
+        as arrays to write into; otherwise they are made by the framework of the first input.
+
+        One output comes back as itself, several as a named tuple in the order of their declaration. Raises
+        TilegenError with what does not fit.
+        """
+        request, resolved = self._request(positional, arguments)
         views = request.views
         first = next(iter(views.values()))
         if not first.on_gpu:
@@ -153,9 +164,12 @@ class Kernel:
             self._launch(request, resolved)(current_stream(first))
         return self._result_of(request.arrays)
 
-    def prepare(self, **arguments: Any) -> Prepared:
-        """The launch of these arguments, checked, encoded and loaded, as a callable without arguments."""
-        request, resolved = self._request(arguments)
+    def prepare(self, *positional: Any, **arguments: Any) -> Prepared:
+        """The launch of these arguments (those of a call), checked, encoded and loaded, as a callable without any.
+
+        Each call of it launches anew and returns the same outputs, which are also its `outputs`.
+        """
+        request, resolved = self._request(positional, arguments)
         first = next(iter(request.views.values()))
         run: Callable[[], object]
         if not first.on_gpu:
@@ -174,8 +188,12 @@ class Kernel:
 
     # ---- arguments -------------------------------------------------------------------------------
 
-    def _request(self, arguments: Mapping[str, Any]) -> tuple[_Request, _Resolved]:
+    def _request(self, positional: tuple[Any, ...], arguments: Mapping[str, Any]) -> tuple[_Request, _Resolved]:
         """The arguments with the outputs allocated, and what their shapes determine."""
+        if positional:
+            call = ", ".join(f"{t.name}=…" for t in self._tensors.values() if not t.output)
+            got = f"{len(positional)} without a name"
+            fail(Code.ARGUMENTS_BY_NAME, None, got=got, kernel=self.name, call=call)
         request = self._sorted(arguments)
         shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
         resolved = self._resolved.get((shapes, tuple(request.numbers.items())), lambda: self._resolve(request))
@@ -191,21 +209,21 @@ class Kernel:
         arrays: dict[str, Any] = {}
         views: dict[str, ArrayView] = {}
         numbers: dict[str, int | float] = {}
+        faults = []
         for name, tensor in self._tensors.items():
             value = arguments.get(name)
             if value is not None:
                 arrays[name] = value
                 views[name] = describe(value, name)
             elif not tensor.output:
-                fail(Code.MISSING_ARRAY, self._spans.get(name), kernel=self.name, tensor=name)
-        unknown = []
+                faults.append(fault(Code.MISSING_ARRAY, self._spans.get(name), kernel=self.name, tensor=name))
         for name, value in arguments.items():
             if name in self._numbers:
                 numbers[name] = self._number(name, value)
             elif name not in self._tensors:
-                unknown.append(fault(Code.UNKNOWN_ARGUMENT, None, kernel=self.name, name=name, known=self._known()))
-        if unknown:
-            raise TilegenError(tuple(unknown))
+                faults.append(fault(Code.UNKNOWN_ARGUMENT, None, kernel=self.name, name=name, known=self._known()))
+        if faults:
+            raise TilegenError(tuple(faults))
         return _Request(arrays, views, numbers)
 
     def _known(self) -> str:

@@ -90,8 +90,13 @@ def _solve(f: _Extent, values: dict[str, int], why: dict[str, str], spans: Mappi
         return False
     size, left = divmod(f.extent - at_0, step)
     if left or evaluate(f.expression, {**values, name: size}) != f.extent or size < 0:
-        others = "; ".join(why[n] for n in sorted(symbols(f.expression) - unknown))
-        _disagree(f, f"no {name} at all" + (f" ({others})" if others else ""), "", spans)
+        others = sorted(symbols(f.expression) - unknown)
+        reasons = "; ".join(why[n] for n in others)
+        if at_0 == 0 and step > 1:
+            factor = f"{others[0]} = {step}" if [values[n] for n in others] == [step] else str(step)
+            wanted = f"a multiple of {step}" + (f" ({reasons})" if reasons else "")
+            _disagree(f, f"does not fit: {f.extent} is not a multiple of {factor}", wanted, spans)
+        _disagree(f, f"disagrees with any {name}" + (f" ({reasons})" if reasons else ""), "", spans)
     values[name] = size
     why[name] = f"{name} = {size} of {f.tensor}"
     return True
@@ -105,7 +110,7 @@ def _check_extents(
         if wanted != f.extent:
             names = sorted(symbols(f.expression))
             reason = "; ".join(why[n] for n in names) if names else "the value it is compiled for"
-            _disagree(f, reason, str(wanted), spans)
+            _disagree(f, f"disagrees with {reason}", str(wanted), spans)
 
 
 def _disagree(f: _Extent, reason: str, wanted: str, spans: Mapping[str, Span]) -> None:
