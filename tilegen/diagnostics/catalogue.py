@@ -57,6 +57,11 @@ class Code(enum.Enum):
         ("use it or remove it; a misspelt use elsewhere may be meant",),
     )
     BAD_CONSTANT = Entry("this has no value when the kernel is built: {why}", ("correct the expression",))
+    INTEGER_LITERAL = Entry(
+        "the whole number {value} is too large here",
+        ("write a smaller number", "to leave positions unlimited, leave the condition out"),
+        "kernels compute positions and counts in 32-bit integers",
+    )
     NOT_CONSTANT = Entry("this must be known when the kernel is built", ("use numbers and parameters only",))
     BAD_EXTENT = Entry(
         "this is no extent",
@@ -696,6 +701,14 @@ class Code(enum.Enum):
     SIZE_RANGE = Entry(
         "the size {size} is out of range",
         ("pass arrays with fewer than 2**31 positions along every dimension",),
+    )
+    INTEGER_RANGE = Entry(
+        "{kernel} computes `{expression}` in 32-bit integers, and it does not fit them at these sizes and scalars",
+        (
+            "pass smaller values: this one depends on {names}",
+            "to leave positions unlimited, guard the clause of the domain by an `if` and switch it off",
+        ),
+        "positions and counts are int32 in a kernel, and would wrap around without a word",
     )
     OUTPUT_NOT_ALLOCATED = Entry(
         "{kernel} cannot make the output {tensor} itself: {reason}",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.checks.integers import check_integers
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.deal import deal
@@ -108,7 +109,8 @@ def bind(
 ) -> Binding:
     """The launch on these arrays, all inputs and outputs among them. `sizes` from `resolve`; `scalars`: every scalar.
 
-    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid.
+    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid, and for
+    integers that would not fit 32 bits.
     """
     if all(0 in views[t.name].shape for t in plan.tensors if t.output):
         return Binding(sizes, 0, ())
@@ -130,6 +132,7 @@ def bind(
         raise TilegenError(tuple(dict.fromkeys(faults)))
     whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
     values = {**sizes, **whole, "sm_count": device.sm_count}
+    check_integers(plan, values)
     grid = evaluate(plan.grid, values)
     table, keep = device.upload(deal(plan.table, values, grid)) if plan.table else (0, None)
     arguments = tuple(_argument(p, maps, values, scalars, views, table) for p in plan.params)

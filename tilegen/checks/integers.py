@@ -1,0 +1,265 @@
+"""Whether a launch's positions and counts fit the 32-bit integers that kernels compute them in.
+
+Interval arithmetic over a plan's uniform expressions, at the sizes and scalars of one launch. Every intermediate
+must fit, as the machine wraps around without a word. What is never reached (an untaken branch, an empty loop) is
+not judged. What the host computes, in wider integers, needs to fit only where it is handed to the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_walk import parts, uniforms
+from tilegen.ir.uniform import Int, Op, Sym, Uniform, op, symbols, text
+from tilegen.syntax.span import Span
+
+Interval = tuple[int, int]  # lowest and highest value, both included
+
+_LOWEST, _HIGHEST = -(2**31), 2**31 - 1
+_ROWS = 64  # of a fragment
+_TRUTH = {(False, False): (0, 1), (True, False): (1, 1), (False, True): (0, 0)}  # by (surely, surely not)
+
+
+def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
+    """Raises TilegenError (INTEGER_RANGE) for the first integer of the plan that may leave int32.
+
+    `values`: every size and integer scalar, and `sm_count`.
+    """
+    known = {name: (value, value) for name, value in values.items()}
+    fields: dict[str, Interval] = {}
+    if plan.table is not None:
+        host = _Scope(plan, values, known, {}, None)
+        total = host.interval(plan.table.total)
+        if total[1] > 0:
+            host.known[plan.table.item] = (0, total[1] - 1)
+            for let in plan.table.lets:
+                host.known[let.name] = host.interval(let.value)
+                host.made[let.name] = let.value
+            fields = {name: host.known[name] for name in plan.table.fields}
+            spans = {let.name: let.span for let in plan.table.lets}
+            for name, found in fields.items():
+                if name in spans and not _fits(found):
+                    host.refuse(Sym(name), found, spans[name])
+    for role in plan.roles:
+        scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, role.body[0].span)
+        _Role(role, fields).body(role.body, scope)
+
+
+def _fits(found: Interval) -> bool:
+    return _LOWEST <= found[0] and found[1] <= _HIGHEST
+
+
+class _Scope:
+    """The intervals of names, and the expressions that names stand for. span: the operation's, None on the host."""
+
+    def __init__(
+        self,
+        plan: ir.Plan,
+        values: Mapping[str, int],
+        known: dict[str, Interval],
+        made: dict[str, Uniform],
+        span: Span | None,
+    ) -> None:
+        self.plan, self.values, self.known, self.made, self.span = plan, values, known, made, span
+
+    def inner(self) -> _Scope:
+        return _Scope(self.plan, self.values, dict(self.known), dict(self.made), self.span)
+
+    def interval(self, e: Uniform) -> Interval:
+        """The interval of an expression."""
+        if isinstance(e, Sym):
+            found = self.known[e.name]
+        elif isinstance(e, Int):
+            found = (e.value, e.value)
+        else:
+            found = self._operation(e)
+        if self.span is not None and not (_LOWEST <= found[0] and found[1] <= _HIGHEST):
+            self.refuse(e, found, self.span)
+        return found
+
+    def _operation(self, e: Op) -> Interval:
+        a = self.interval(e.args[0])
+        if e.op == "select":
+            if a == (0, 0):
+                return self.interval(e.args[2])
+            b = self.interval(e.args[1])
+            if a[0] > 0 or a[1] < 0:
+                return b
+            c = self.interval(e.args[2])
+            return min(b[0], c[0]), max(b[1], c[1])
+        if (e.op == "and" and a == (0, 0)) or (e.op == "or" and a[0] > 0):
+            return int(e.op == "or"), int(e.op == "or")  # the right side is not computed
+        b = self.interval(e.args[1])
+        if e.op == "sub" and self._is_rest(e.args[0], e.args[1]):
+            divisor = self.interval(e.args[1].args[1])  # type: ignore[union-attr]
+            if a[0] >= 0:
+                return 0, min(a[1], max(divisor[1] - 1, 0))
+        if e.op == "ceildiv" and a[0] >= 0 and self.span is not None and a[1] + b[1] - 1 > _HIGHEST:
+            self.refuse(e, (a[0], a[1] + b[1] - 1), self.span)  # computed as (a + b - 1) / b
+        return _INTERVALS[e.op](a, b)
+
+    def _is_rest(self, whole: Uniform, taken: Uniform) -> bool:
+        """Whether `taken` is n * d and n stands for whole div d: what is left is in [0, d)."""
+        if not (isinstance(taken, Op) and taken.op == "mul" and isinstance(taken.args[0], Sym)):
+            return False
+        return self.made.get(taken.args[0].name) == Op("floordiv", (whole, taken.args[1]))
+
+    def refuse(self, e: Uniform, found: Interval, span: Span) -> NoReturn:
+        pending, names, seen = list(symbols(e)), set(), set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in self.values and name != "sm_count":
+                names.add(name)
+            elif name in self.made:
+                pending += symbols(self.made[name])
+        given = ", ".join(f"{name} = {self.values[name]}" for name in sorted(names))
+        value = str(found[0]) if found[0] == found[1] else f"{found[0]} to {found[1]}"
+        fail(
+            Code.INTEGER_RANGE, span, got=f"{value}, with {given}" if given else value,
+            wanted=f"{_LOWEST} to {_HIGHEST}", kernel=self.plan.name, expression=text(e),
+            names=", ".join(sorted(names)) or "the sizes",
+        )  # fmt: skip
+
+
+class _Role:
+    """The walk over one role's operations."""
+
+    def __init__(self, role: ir.RolePlan, fields: Mapping[str, Interval]) -> None:
+        self._fragments = {f.name: f for f in role.fragments}
+        self._fields = fields
+
+    def body(self, operations: tuple[ir.Operation, ...], scope: _Scope) -> None:
+        for operation in operations:
+            scope.span = operation.span
+            match operation:
+                case ir.Let(name, value):
+                    scope.known[name] = scope.interval(value)
+                    scope.made[name] = value
+                case ir.Work():
+                    self._work(operation, scope)
+                case ir.For(var, start, stop):
+                    low, high = scope.interval(start), scope.interval(stop)
+                    if low[0] < high[1]:
+                        inner = scope.inner()
+                        inner.known[var] = (low[0], high[1] - 1)
+                        inner.made[var] = op("add", start, stop)  # what it depends on
+                        self.body(operation.body, inner)
+                case ir.If(condition):
+                    if scope.interval(condition) != (0, 0):
+                        self.body(operation.body, scope.inner())
+                case ir.IfVote() | ir.Sweep():
+                    self.body(operation.body, scope.inner())
+                case _:
+                    self._plain(operation, scope)
+
+    def _work(self, work: ir.Work, scope: _Scope) -> None:
+        total = scope.interval(work.total)
+        if work.mode == "static":  # the item behind the last is computed before it is compared
+            scope.interval(op("add", work.total, scope.plan.grid))
+        if total[1] <= 0:
+            return
+        inner = scope.inner()
+        inner.known[work.index] = (0, total[1] - 1)
+        inner.made[work.index] = work.total
+        inner.known.update((name, self._fields[name]) for name in work.fields)
+        if scope.plan.table is not None:
+            inner.made.update((let.name, let.value) for let in scope.plan.table.lets)
+        self.body(work.body, inner)
+
+    def _plain(self, operation: ir.Operation, scope: _Scope) -> None:
+        for expression in uniforms(operation):
+            scope.interval(expression)
+        match operation:
+            case ir.Mask(fragment, alternatives):
+                columns = self._fragments[fragment].cols
+                for bound in (b for group in alternatives for b in group):
+                    self._reach(bound.offset, (bound.row_factor, _ROWS), (bound.col_factor, columns), scope)
+            case ir.StoreRows(fragment, _, index):
+                self._reach(index[operation.row_dim], (1, _ROWS), (0, 1), scope)
+                self._reach(index[operation.col_dim], (0, 1), (1, self._fragments[fragment].cols), scope)
+            case ir.LoadVector(fragment, _, index, dim) | ir.StoreVector(fragment, _, index, dim):
+                made = self._fragments[fragment]
+                self._reach(index[dim], (1, made.cols if made.layout == "col" else _ROWS), (0, 1), scope)
+            case ir.Map(out, value):
+                for place in parts(value, ir.Coordinate):
+                    count = _ROWS if place.along == "row" else self._fragments[out].cols
+                    self._reach(place.origin, (1, count), (0, 1), scope)
+
+    def _reach(self, origin: Uniform, rows: Interval, columns: Interval, scope: _Scope) -> None:
+        """Checks factor * position, summed over rows and columns (factor, count), and that with `origin`."""
+        low, high = scope.interval(origin)
+        assert scope.span is not None
+        for factor, count in (rows, columns):
+            step = factor * (count - 1)
+            low, high = low + min(step, 0), high + max(step, 0)
+            if not (_LOWEST <= low and high <= _HIGHEST):
+                scope.refuse(origin, (low, high), scope.span)
+            if not _LOWEST <= step <= _HIGHEST:
+                scope.refuse(origin, (step, step), scope.span)
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    corners = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+    return min(corners), max(corners)
+
+
+def _floor(a: Interval, b: Interval) -> Interval:
+    least, most = max(b[0], 1), max(b[1], 1)  # divisors are positive
+    return (a[0] // (least if a[0] < 0 else most), a[1] // (most if a[1] < 0 else least))
+
+
+def _ceil(a: Interval, b: Interval) -> Interval:
+    low, high = _floor((-a[1], -a[0]), b)
+    return -high, -low
+
+
+def _rest(a: Interval, b: Interval) -> Interval:
+    if 0 <= a[0] and a[1] < max(b[0], 1):
+        return a
+    return 0, min(max(b[1], 1) - 1, a[1]) if a[0] >= 0 else max(b[1], 1) - 1
+
+
+def _less(a: Interval, b: Interval) -> Interval:
+    return _TRUTH[a[1] < b[0], a[0] >= b[1]]
+
+
+def _at_most(a: Interval, b: Interval) -> Interval:
+    return _TRUTH[a[1] <= b[0], a[0] > b[1]]
+
+
+def _equal(a: Interval, b: Interval) -> Interval:
+    return _TRUTH[a[0] == a[1] == b[0] == b[1], a[1] < b[0] or b[1] < a[0]]
+
+
+def _not(a: Interval) -> Interval:
+    return 1 - a[1], 1 - a[0]
+
+
+def _is_true(a: Interval) -> Interval:
+    return _TRUTH[a[0] > 0 or a[1] < 0, a == (0, 0)]
+
+
+_INTERVALS: Mapping[str, Callable[[Interval, Interval], Interval]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": _product,
+    "floordiv": _floor,
+    "ceildiv": _ceil,
+    "mod": _rest,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "lt": _less,
+    "le": _at_most,
+    "gt": lambda a, b: _less(b, a),
+    "ge": lambda a, b: _at_most(b, a),
+    "eq": _equal,
+    "ne": lambda a, b: _not(_equal(a, b)),
+    "and": lambda a, b: _product(_is_true(a), _is_true(b)),
+    "or": lambda a, b: _not(_product(_not(_is_true(a)), _not(_is_true(b)))),
+}
