@@ -25,6 +25,14 @@ class Code(enum.Enum):
         "the file ends before the kernel does",
         ("close what is open: a kernel and a schedule end with `}}`",),
     )
+    EMPTY_FILE = Entry(
+        "the file holds no kernel",
+        ("write one: `kernel name {{ … }}`", "`samples/` holds specs to start from"),
+    )
+    NOT_ASCII = Entry(
+        "the letter `{character}` cannot stand here: names are ASCII",
+        ("spell the name with the letters a to z and A to Z, digits and `_`",),
+    )
     TOO_DEEP = Entry(
         "this expression is nested too deeply", ("give a part of it a name: an equation of its own costs nothing",)
     )

@@ -29,6 +29,7 @@ from tilegen.sema.definitions import add_definitions, add_moves, renamed_reads
 from tilegen.sema.domain import clause
 from tilegen.sema.expressions import Elaborator
 from tilegen.sema.faults import Faults
+from tilegen.sema.integers import check_integers
 from tilegen.sema.params import bind_params
 from tilegen.sema.ranges import check_ranges
 from tilegen.sema.schedules import schedules
@@ -66,6 +67,7 @@ def analyse(kernel: ast.Kernel, source: Source, params: Mapping[str, str | int |
     add_definitions([s for s in kernel.statements if isinstance(s, ast.Equation)], scope, tree)
     tensors = tuple(_with_otherwise(t, clauses, scope, tree) for t in scope.tensors.values())
     check_ranges(scope, clauses, tree)
+    check_integers(scope, clauses)
     for definition in scope.definitions.values():
         _check_renamed_reads(definition, clauses, scope, tree)
     chosen = schedules([s for s in kernel.statements if isinstance(s, ast.ScheduleDecl)], scope)

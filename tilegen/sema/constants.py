@@ -21,6 +21,19 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "!=": lambda a, b: a != b,
 }
 
+_BEYOND = 2**128  # no number of f32 is as large
+
+
+def _power(base: float, exponent: float) -> float:
+    """Raises OverflowError for a whole number that is too large (before working it out), ValueError for a complex."""
+    if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent >= 128:
+        raise OverflowError
+    value = base**exponent
+    if isinstance(value, complex):
+        raise ValueError
+    return float(value) if isinstance(value, float) else int(value)
+
+
 _FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "exp": math.exp,
     "exp2": lambda x: 2.0**x,
@@ -34,7 +47,7 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "floor": math.floor,
     "min": min,
     "max": max,
-    "pow": pow,
+    "pow": _power,
     "sigmoid": lambda x: 1.0 / (1.0 + math.exp(-x)),
 }
 
@@ -42,8 +55,15 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {
 def constant(expr: ast.Expr, params: Mapping[str, ParamValue]) -> ParamValue | None:
     """The value of `expr`, or None if it depends on more than parameters.
 
-    Raises TilegenError where it has no value (`1 / 0`, `sqrt(-1)`, `causal + 1`).
+    Raises TilegenError where it has no value (`1 / 0`, `sqrt(-1)`, `causal + 1`), or none that any type holds.
     """
+    value = _value(expr, params)
+    if isinstance(value, int) and abs(value) >= _BEYOND:
+        fail(Code.BAD_CONSTANT, expr.span, why="it is larger than every number of f32")
+    return value
+
+
+def _value(expr: ast.Expr, params: Mapping[str, ParamValue]) -> ParamValue | None:
     match expr:
         case ast.Num(number):
             return number

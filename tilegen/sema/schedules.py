@@ -9,6 +9,7 @@ from tilegen.diagnostics.core import Note
 from tilegen.ir import schedule as ir
 from tilegen.sema.constants import truth
 from tilegen.sema.faults import suggestion
+from tilegen.sema.integers import LARGEST
 from tilegen.sema.scope import Scope
 from tilegen.syntax import ast
 from tilegen.syntax.span import Span
@@ -91,7 +92,7 @@ class _Directives:
             found.append(name)
         return tuple(found)
 
-    def count(self, arg: ast.Ident | ast.Num, least: int = 1) -> int:
+    def count(self, arg: ast.Ident | ast.Num, least: int = 1, most: int = LARGEST) -> int:
         """A number, or an integer parameter."""
         value = self._scope.params.get(arg.name) if isinstance(arg, ast.Ident) else arg.value
         if isinstance(arg, ast.Ident) and arg.name not in self._scope.params:
@@ -99,6 +100,10 @@ class _Directives:
         elif type(value) is not int or value < least:
             self._scope.faults.add(
                 Code.DIRECTIVE_NUMBER, arg.span, got=str(value), wanted=f"an integer of at least {least}"
+            )
+        elif value > most:
+            self._scope.faults.add(
+                Code.DIRECTIVE_NUMBER, arg.span, got=str(value), wanted=f"an integer of at most {most}"
             )
         return value if type(value) is int else least
 
@@ -116,10 +121,11 @@ class _Directives:
 
     def group(self, node: ast.Directive) -> ir.Group:
         axis, count, *unit = node.args
-        number = self.count(count)
         if unit and isinstance(unit[0], ast.Ident):
-            return ir.Group(self.name(axis, "axis"), number * _UNITS[unit[0].name], None, node.span)
-        return ir.Group(self.name(axis, "axis"), None, number, node.span)
+            scale = _UNITS[unit[0].name]
+            number = self.count(count, most=LARGEST // scale)
+            return ir.Group(self.name(axis, "axis"), number * scale, None, node.span)
+        return ir.Group(self.name(axis, "axis"), None, self.count(count), node.span)
 
     def option(self, node: ast.Directive) -> ir.Option:
         name, value = node.args

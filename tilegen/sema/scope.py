@@ -15,7 +15,8 @@ from tilegen.sema.faults import Faults, closest, suggestion
 from tilegen.syntax import ast
 from tilegen.syntax.span import Span
 
-RESERVED = {*FOLDS, *FUNCTIONS, *DTYPE_NAMES, "true", "false", "inf", "int", "float"}
+# the last two are what every kernel binds of its own
+RESERVED = {*FOLDS, *FUNCTIONS, *DTYPE_NAMES, "true", "false", "inf", "int", "float", "warpgroup", "sm_count"}
 
 
 @dataclass

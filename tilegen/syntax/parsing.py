@@ -20,6 +20,7 @@ _MANY = 8  # longer lists of what could stand here tell the author nothing
 
 
 _DEEPEST = 100  # levels of an expression; a level takes a few of Python's thousand stack frames
+_DIGITS = 39  # of the largest number of f32
 _CHAINS = frozenset({"expr", "conjunction", "comparison", "sum", "product"})
 
 
@@ -54,7 +55,7 @@ def parse(source: Source) -> ast.Kernel:
             text = _blanked(text, *gap)
         else:
             if not errors:
-                errors += _too_deep(source, tree)
+                errors += _too_deep(source, tree) or _too_long(source, tree)
             if not errors:
                 kernel: ast.Kernel = Builder(source.name).transform(tree)
                 return kernel
@@ -78,6 +79,19 @@ def _too_deep(source: Source, tree: Tree[Token]) -> list[Diagnostic]:
     return []
 
 
+def _too_long(source: Source, tree: Tree[Token]) -> list[Diagnostic]:
+    """An error at each whole number with more digits than any number of f32 has."""
+    numbers = (t for t in tree.scan_values(lambda t: isinstance(t, Token) and t.type == "INT"))
+    return [
+        fault(
+            Code.INTEGER_LITERAL, token_span(source.name, t), got=f"{len(t)} digits", wanted=f"at most {_DIGITS}",
+            value=f"{t[:8]}…",
+        )
+        for t in numbers
+        if len(t.lstrip("0")) > _DIGITS
+    ]  # fmt: skip
+
+
 def _blanked(text: str, start: int, end: int) -> str:
     """`text` with these characters replaced by spaces, line ends kept, so that places stay true."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
@@ -94,11 +108,15 @@ def _diagnose(source: Source, error: UnexpectedInput) -> Diagnostic:
     if isinstance(error, UnexpectedToken) and isinstance(error.token, Token):
         token = error.token
         if token.type == "$END":
+            if not words(source.text):
+                return fault(Code.EMPTY_FILE, _end(source))
             return fault(Code.UNEXPECTED_END, _end(source), wanted=_wanted(error.expected))
         return _unexpected(source, token, set(error.expected))
     column, line = error.column, error.line
     span = Span(source.name, line, column, line, column + 1)
     character = source.line(line)[column - 1 : column] or " "
+    if character.isalpha() and not character.isascii():
+        return fault(Code.NOT_ASCII, span, character=character)
     allowed = error.allowed if isinstance(error, UnexpectedCharacters) else ()
     return fault(Code.BAD_CHARACTER, span, character=character, wanted=_wanted(set(allowed or ())))
 
