@@ -148,7 +148,7 @@ def domains(draw: st.DrawFn, *, one_sign: bool = False) -> Domain:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(domains())
 def test_no_live_point_is_left_out_and_no_dead_one_goes_unmasked(domain: Domain) -> None:
     visited, inside = domain.found()
@@ -156,7 +156,7 @@ def test_no_live_point_is_left_out_and_no_dead_one_goes_unmasked(domain: Domain)
     assert all(domain.whole(block) for block in inside)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(domains(one_sign=True))
 def test_ranges_are_minimal_where_slopes_have_one_sign(domain: Domain) -> None:
     visited, inside = domain.found()
@@ -273,7 +273,7 @@ def loops(s: Scheduled, values: Mapping[str, int]) -> Iterator[Loop]:
     extent = s.program.tile.axis(rows).extent.evaluate(values)
     for row in range(0, extent, s.role(rows).block):
         for warpgroup in range(s.workers.count):
-            names = {**values, f"{rows}0": row, "warpgroup": warpgroup}
+            names = {**values, f"{rows}.0": row, "warpgroup": warpgroup}
             for let in (*plan.lets, *plan.own_lets):
                 assert isinstance(let, Let)
                 names[let.name] = evaluate(let.value, names)
@@ -350,7 +350,7 @@ def test_without_clauses_only_the_last_block_is_masked(name: str, N: int) -> Non
 
 def test_products_alone_need_no_mask() -> None:
     s = scheduled_sample("gemm")
-    for loop in loops(s, {"M": 130, "N": 130, "K": 333, "n0": 0}):
+    for loop in loops(s, {"M": 130, "N": 130, "K": 333, "n.0": 0}):
         assert loop.visited == range(0, 6)
         assert loop.walked == tuple((b, False) for b in loop.visited)
 
