@@ -120,7 +120,7 @@ class _Folder:
             return self.inline(expr)
         expr = rebuild(expr, lambda c: self.lower(c, statement))
         if not isinstance(expr, Fold):
-            return expr
+            return self.without_common_exponent(expr)
         for axis in self.program.axes:
             if axis.split and {axis.split.outer, axis.split.inner} & set(expr.axes):
                 fail(Code.FOLD_OVER_PART, expr.span, axes=", ".join(expr.axes), whole=axis.name)
@@ -140,6 +140,15 @@ class _Folder:
         if expr.kind == "softmax":
             return apply("ratio", weight, total)
         return apply("mul", apply("add", exponent, apply("log2", total)), number(LN2, expr.span))
+
+    def without_common_exponent(self, expr: Expr) -> Expr:
+        """(a * 2**m) / (b * 2**m) as a / b: a quotient of scaled sums needs no power that could overflow."""
+        if not (isinstance(expr, Apply) and expr.op == "div"):
+            return expr
+        scaled = [_scaled_parts(a) for a in expr.args]
+        if None in scaled or scaled[0][1] != scaled[1][1]:  # type: ignore[index]
+            return expr
+        return replace(expr, args=tuple(part[0] for part in scaled if part))
 
     def inline(self, read: Read) -> Expr:
         if any(isinstance(entry, Lookup) for entry in read.index):
@@ -174,7 +183,7 @@ class _Folder:
     # ---- sums ----
 
     def factors(self, expr: Expr, over: tuple[str, ...]) -> tuple[list[Expr], list[tuple[str, Expr]]]:
-        """(factors that vary along `over`, free factors as (mul | div | ratio, factor)) of a linear body."""
+        """(factors that stay in the fold, factors free of `over` as (mul | div | ratio, factor)) of a linear body."""
         if not set(self.axes(expr)) & set(over):
             return [], [("mul", expr)]
         if isinstance(expr, Apply) and expr.op == "mul":
@@ -189,14 +198,25 @@ class _Folder:
             return bound, [*free, ("mul", number(-1.0, expr.span))]
         if isinstance(expr, Cast):
             bound, free = self.factors(expr.value, over)
-            if free:
-                return [replace(expr, value=product(bound, expr.span))], free
+            # only a weight is sure to stay in the range of the cast's type without its factors: it is at most 1
+            if free and len(bound) == 1 and self.weight_of(bound[0]) is not None:
+                return [replace(expr, value=bound[0])], free
         return [expr], []
+
+    def weight_of(self, expr: Expr) -> Weight | None:
+        op = self.op(expr.name) if isinstance(expr, Read) else None
+        return op if isinstance(op, Weight) else None
 
     def sum(self, body: Expr, over: tuple[str, ...], statement: str, span: Span) -> Expr:
         bound, free = self.factors(body, over)
         if not bound:
             fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
+        if not self.never_empty(over):
+            # an empty fold is 0 whatever stands beside it: only what cannot spoil a 0 leaves it
+            kept = [f for f in free if f[0] != "ratio" and self.axes(f[1])]
+            free = [f for f in free if f not in kept]
+            for kind, f in kept:
+                bound = [apply("div", bound[0], f), *bound[1:]] if kind == "div" else [*bound, f]
         exponent = self.exponent_of(bound, over)
         if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound) and self.is_outer(*bound):
             total: Expr = self.matrix_product(bound[0], bound[1], over, exponent, statement, span)
@@ -210,6 +230,13 @@ class _Folder:
             if kind != "mul":
                 total = apply(kind, total, f)
         return simplify(total)
+
+    def never_empty(self, over: tuple[str, ...]) -> bool:
+        """Whether a fold over these axes has a point wherever it stands: extents known and positive, no clause."""
+        extents = [self.program.axis(a).extent.constant for a in over]
+        return all(e is not None and e > 0 for e in extents) and not any(
+            set(c.axes) & set(over) for c in self.program.domain
+        )
 
     def exponent_of(self, factors: list[Expr], over: tuple[str, ...]) -> str | None:
         """The exponent that a fold is held relative to: its body is linear in one weight over the same axes."""
@@ -305,3 +332,12 @@ class _Folder:
 
     def is_output(self, name: str) -> bool:
         return any(t.name == name for t in self.program.tensors)
+
+
+def _scaled_parts(expr: Expr) -> tuple[Expr, object] | None:
+    """(a, key of m) of a * exp2(m), None for anything else."""
+    if isinstance(expr, Apply) and expr.op == "mul":
+        a, power = expr.args
+        if isinstance(power, Apply) and power.op == "exp2" and isinstance(power.args[0], Read):
+            return a, key(power.args[0])
+    return None

@@ -53,7 +53,7 @@ from tilegen.passes.synchronise.geometry import Operand, check_product_tile, ope
 from tilegen.passes.synchronise.loops import Layout, layout
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import decode, total_items
+from tilegen.passes.synchronise.work import ITEM, decode, total_items
 from tilegen.syntax.span import Span
 
 ORDER_ID = 1  # named barrier 0 is __syncthreads
@@ -96,7 +96,7 @@ class Consumer:
             for t in c.tiles_of(s.op(step.op))
             if c.streamed(t)
         }
-        self.out = [] if c.tabled else list(decode(s, "item"))
+        self.out = [] if c.tabled else list(decode(s, ITEM))
         self._initial_states()
         last_use = self._last_phase_of_residents()
         for n, phase in enumerate(s.phases):
@@ -107,7 +107,7 @@ class Consumer:
                 self._release_resident(tile)
         for tile in [t for t in last_use if self.stores.keeps(t)]:
             self._release_resident(tile)
-        body = (Work("item", total_items(s), s.order.persistent or "single", tuple(self.out), span),)
+        body = (Work(ITEM, total_items(s), s.order.persistent or "single", tuple(self.out), span),)
         before: list[Operation] = []
         if s.workers.consumer_registers is not None:
             before.append(SetRegisters(s.workers.consumer_registers, True, s.workers.span))
@@ -227,7 +227,7 @@ class Consumer:
 
     def _peeled(self, phase: Stream, plan: Layout, ending: list[str]) -> None:
         keeps_one = _keeps_one(phase)
-        start = f"{phase.axis}0"
+        start = f"{phase.axis}.0"
         some = op("gt", plan.count, 0)
 
         def until_drain() -> None:
@@ -304,7 +304,7 @@ class Consumer:
         axis = plan.stream.axis
         block = self.c.scheduled.role(axis).block
         at = op("sub", time, plan.shift)  # the iteration whose values are computed now
-        self.out.append(Let(f"{axis}0", op("mul", plan.block(at), block), phase.span))
+        self.out.append(Let(f"{axis}.0", op("mul", plan.block(at), block), phase.span))
         steps = tuple(
             item
             if only is None

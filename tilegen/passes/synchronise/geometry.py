@@ -178,7 +178,7 @@ def position(axis: str, scheduled: Scheduled) -> Uniform:
         return Sym(axis)
     if role.role == "hold":
         return Int(0)
-    return Sym(axis if role.block == 1 and role.role == "grid" else f"{axis}0")
+    return Sym(axis if role.block == 1 and role.role == "grid" else f"{axis}.0")
 
 
 def _check_bound(axis: str, scheduled: Scheduled) -> None:

@@ -42,7 +42,7 @@ from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import decode, grid, total_items
+from tilegen.passes.synchronise.work import ITEM, decode, grid, total_items
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
 BARRIER_BYTES = 8
@@ -281,7 +281,7 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
     """What the host works out for each item: what the roles use of its positions and block ranges, and its cost."""
     if s.order.persistent != "table":
         return None
-    lets = [o for o in decode(s, "item") if isinstance(o, Let)]
+    lets = [o for o in decode(s, ITEM) if isinstance(o, Let)]
     cost: Uniform = Int(ITEM_OVERHEAD)
     for phase in s.phases:
         if isinstance(phase, Stream):
@@ -290,7 +290,7 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
             cost = op("add", cost, op("mul", plan.count, 100))
     lets = list(dict.fromkeys(lets))
     used = set(symbols_in(roles))
-    return ItemTable("item", total_items(s), tuple(lets), cost, tuple(o.name for o in lets if o.name in used))
+    return ItemTable(ITEM, total_items(s), tuple(lets), cost, tuple(o.name for o in lets if o.name in used))
 
 
 def _with_fields(role: RolePlan, fields: tuple[str, ...]) -> RolePlan:

@@ -35,8 +35,8 @@ class Layout:
         """Block number visited at a time."""
         axis = self.stream.axis
         if self.stream.direction == "down":
-            return op("sub", op("sub", f"{axis}_last", 1), time)
-        return op("add", f"{axis}_first", time)
+            return op("sub", op("sub", f"{axis}.last", 1), time)
+        return op("add", f"{axis}.first", time)
 
 
 def layout(stream: Stream, s: Scheduled) -> Layout:
@@ -46,8 +46,8 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
     keeps_one = any(isinstance(i, Batch) and i.wait == "next" for i in stream.body)
     peeled = stream.reach > 0 or keeps_one
-    first, last = f"{axis}_first", f"{axis}_last"
-    count = f"{axis}_steps"
+    first, last = f"{axis}.first", f"{axis}.last"
+    count = f"{axis}.steps"
     lets = (
         Let(first, found.first, span),
         Let(last, found.last, span),
@@ -60,18 +60,18 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         unneeded = op("sub", last, every.own.last) if down else op("sub", every.own.first, first)
         # one block at least is computed, so that every fold has its first step
         value = op("max", 0, op("min", unneeded, op("sub", count, 1)))
-        skipped, skip_lets = Sym(f"{axis}_skipped"), (Let(f"{axis}_skipped", value, span),)
+        skipped, skip_lets = Sym(f"{axis}.skipped"), (Let(f"{axis}.skipped", value, span),)
     begin = op("add", skipped, 1 if peeled else 0)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
     if not guarded:
         whole = (("", begin, Sym(count), False),)
-        return Layout(stream, lets, skip_lets, Sym(count), f"{axis}_step", peeled, False, shift, skipped, whole)
+        return Layout(stream, lets, skip_lets, Sym(count), f"{axis}.step", peeled, False, shift, skipped, whole)
     # cuts between the straddling blocks of the low end, the inside, and those of the high end
     inside_first, inside_last = found.inside(first, last)
     low_cut = op("sub", inside_first, first)
     high_cut = op("sub", last, inside_last)
     inside = op("sub", inside_last, inside_first)
-    enter, leave = f"{axis}_inside", f"{axis}_outside"
+    enter, leave = f"{axis}.inside", f"{axis}.outside"
     head = op("add", high_cut if down else low_cut, shift)
     own = (*skip_lets, Let(enter, head, span), Let(leave, op("add", enter, inside), span))
     low_side = any(c.alpha >= 0 for c in constraints)
@@ -88,4 +88,4 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     segments.append(("blocks inside the domain", start, stop, False))
     if tail_exists:
         segments.append(("straddling blocks, last end", op("max", leave, begin), Sym(count), True))
-    return Layout(stream, lets, own, Sym(count), f"{axis}_step", peeled, True, shift, skipped, tuple(segments))
+    return Layout(stream, lets, own, Sym(count), f"{axis}.step", peeled, True, shift, skipped, tuple(segments))

@@ -21,18 +21,18 @@ from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.synchronise.context import Context, prune, rename
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, boxes, corner
 from tilegen.passes.synchronise.loops import Layout, layout
-from tilegen.passes.synchronise.work import decode, total_items
+from tilegen.passes.synchronise.work import ITEM, decode, total_items
 
 
 def producer(c: Context) -> tuple[tuple[Operation, ...], tuple[Cursor, ...]]:
     """(body, cursors) of the producer role."""
     s = c.scheduled
     span = s.span
-    body: list[Operation] = [] if c.tabled else list(decode(s, "item"))
+    body: list[Operation] = [] if c.tabled else list(decode(s, ITEM))
     resident_done: set[str] = set()
     for phase in s.phases:
         body += _phase(phase, c, resident_done)
-    work = Work("item", total_items(s), s.order.persistent or "single", tuple(body), span)
+    work = Work(ITEM, total_items(s), s.order.persistent or "single", tuple(body), span)
     ops: list[Operation] = []
     if s.workers.producer_registers is not None:
         ops.append(SetRegisters(s.workers.producer_registers, False, s.workers.span))
@@ -65,7 +65,7 @@ def _phase(phase: Phase, c: Context, done: set[str]) -> list[Operation]:
     for distance in dict.fromkeys(step.distance for step in steps if any(map(c.streamed, c.tiles_of(s.op(step.op))))):
         loads_then = tuple(_loads(by_distance[distance], op("sub", plan.time, distance), plan, c))
         axis = phase.axis
-        body += rename(loads_then, f"{axis}0", f"{axis}0_late") if distance else loads_then
+        body += rename(loads_then, f"{axis}.0", f"{axis}.0_late") if distance else loads_then
     drain = _loads(by_distance[1], op("sub", plan.count, 1), plan, c)
     some = op("gt", plan.count, 0)
     out.append(If(some, tuple(first), phase.span))
@@ -91,7 +91,7 @@ def _loads(tiles: list[str], time: Uniform, plan: Layout, c: Context) -> list[Op
         return []
     axis = plan.stream.axis
     block = c.scheduled.role(axis).block
-    out: list[Operation] = [Let(f"{axis}0", op("mul", plan.block(time), block), plan.stream.span)]
+    out: list[Operation] = [Let(f"{axis}.0", op("mul", plan.block(time), block), plan.stream.span)]
     for tile in tiles:
         out += load(tile, c)
     return out

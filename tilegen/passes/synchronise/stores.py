@@ -65,6 +65,8 @@ class Stores:
         shape = values.shape(s.op(o.source))
         if rows_axis not in o.axes or shape.rows is None:
             fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=rows_axis)
+        if not tensor.dtype.is_float:  # fragments are f32, which would round whole numbers
+            fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
         where = [position(a, s) for a in o.axes]
         row_dim = o.axes.index(rows_axis)
         where[row_dim] = op("add", where[row_dim], op("mul", "warpgroup", WARPGROUP_ROWS))
@@ -89,8 +91,6 @@ class Stores:
         col_dim = o.axes.index(shape.cols) if shape.cols in o.axes else -1
         if col_dim != len(o.axes) - 1:
             fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
-        if not tensor.dtype.is_float:
-            fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
         if s.store(o.tensor).via == "tma":
             self._through_shared(o, values, tuple(where), row_dim, out)
             return
@@ -144,7 +144,7 @@ class Stores:
 
 
 def staging_name(output: str) -> str:
-    return f"{output}_staging"
+    return f"{output}.staging"
 
 
 def tile_geometry_of(move: Move, c: Context) -> TileGeometry:

@@ -122,7 +122,7 @@ class Values:
 
     def shift(self, o: Exponent) -> str:
         """What is subtracted from an argument: the exponent, or 0 for a row that has none yet."""
-        return self._fragment(f"{o.name}_shift", "row", 1, o.span)
+        return self._fragment(f"{o.name}.shift", "row", 1, o.span)
 
     def accumulator(self, o: Product, n: int) -> str:
         name = self.state(o)
@@ -146,7 +146,7 @@ class Values:
         if isinstance(value, Literal):
             return value
         exponent = o.name if isinstance(o, Exponent) else o.exponent
-        name = f"{exponent}_factor"
+        name = f"{exponent}.factor"
         self.factors.setdefault(name, LetFloat(name, value, None, o.span, o.statement))
         return Value(name)
 
@@ -197,7 +197,7 @@ class Values:
         where = [affine_position(e, s) for e in index]
         if not wide:
             if known not in cache:
-                cache[known] = f"{tensor}_value{len(self.loads) or ''}"
+                cache[known] = f"{tensor}.value{len(self.loads) or ''}"
                 out.append(LetFloat(cache[known], None, (tensor, tuple(where)), r.span, tensor))
             return Value(cache[known])
         dim = wide[0]
@@ -207,7 +207,7 @@ class Values:
         along = "row" if axis == s.workers.axis else "col"
         if known not in cache:
             count = sum(1 for t, _ in self.vectors if t == tensor)
-            wanted = self.vectors.setdefault(known, f"{tensor}_{along}{count or ''}")
+            wanted = self.vectors.setdefault(known, f"{tensor}.{along}{count or ''}")
             name = self._fragment(wanted, along, extent_in_tile(axis, s) if along == "col" else 1, r.span)
             if along == "row":
                 where[dim] = op("add", where[dim], op("mul", "warpgroup", WARPGROUP_ROWS))
@@ -229,7 +229,7 @@ class Values:
             return self._reduce(o)
         if isinstance(o, Rescale):
             acc = o.source
-            scaled = Compute("mul", (Element(acc), Element(f"{o.exponent}_scale")))
+            scaled = Compute("mul", (Element(acc), Element(f"{o.exponent}.scale")))
             return self._made([Map(acc, scaled, o.span, o.statement)], acc)
         assert isinstance(o, Elementwise), o
         return self._elementwise(o)
@@ -255,7 +255,7 @@ class Values:
 
     def _exponent(self, o: Exponent) -> Made:
         running = self.state(o)
-        new, scale = (self._fragment(f"{o.name}_{part}", "row", 1, o.span) for part in ("new", "scale"))
+        new, scale = (self._fragment(f"{o.name}.{part}", "row", 1, o.span) for part in ("new", "scale"))
         shift = self.shift(o)
         factor = self._factor(o)
         top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
@@ -277,7 +277,7 @@ class Values:
         return self._made([Map(name, value, o.span, o.statement)], name, o.source)
 
     def _weighted(self, o: Weight, source: str) -> ElementExpr:
-        factor, shift = self._factor(o), Element(f"{o.exponent}_shift")
+        factor, shift = self._factor(o), Element(f"{o.exponent}.shift")
         if factor is None:
             argument = Compute("sub", (Element(source), shift))
         else:
@@ -295,13 +295,13 @@ class Values:
         source = self.fragment_of(e.source)
         cols = self.known[source].cols
         running, shift = self.state(e), self.shift(e)
-        new, scale, grown = (self._fragment(f"{e.name}_{part}", "row", 1, span) for part in ("new", "scale", "grown"))
-        transient = f"{weight.name}_here"
+        new, scale, grown = (self._fragment(f"{e.name}.{part}", "row", 1, span) for part in ("new", "scale", "grown"))
+        transient = f"{weight.name}.here"
         self.known.setdefault(transient, Fragment(transient, "acc", WARPGROUP_ROWS, cols, DType.F32, "", span))
         body: list[Map | RowFold | Relayout] = [
             Map(transient, self._weighted(weight, source), weight.span, weight.statement)
         ]
-        parts = {o.name: self._fragment(f"{o.name}_part", "row", 1, o.span) for o in group.sums}
+        parts = {o.name: self._fragment(f"{o.name}.part", "row", 1, o.span) for o in group.sums}
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
         packed = [self._fragment(o.name, "a", cols, o.span, dtype=o.dtype) for o in group.casts]
         body += [Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)]
@@ -350,9 +350,9 @@ class Values:
         state = self.state(o)
         if not carried(o, self.c.stream):
             return self._made([RowFold(state, source.name, o.kind, "quad", o.span, o.statement)], state, o.source)
-        part = self._fragment(f"{o.name}_part", "row", 1, o.span)
+        part = self._fragment(f"{o.name}.part", "row", 1, o.span)
         if o.exponent in self.moving:
-            combined = Compute("fma", (Element(state), Element(f"{o.exponent}_scale"), Element(part)))
+            combined = Compute("fma", (Element(state), Element(f"{o.exponent}.scale"), Element(part)))
         else:
             combined = Compute(_COMBINE[o.kind], (Element(state), Element(part)))
         operations: list[Operation] = [
@@ -396,8 +396,8 @@ class Values:
         return self._made(before, out, *touched, read_tiles=tuple(tiles))
 
     def _once_a_row(self, value: ElementExpr, o: Elementwise, before: list[Operation]) -> ElementExpr:
-        """`value` with what only varies by row computed once for each row, in front; a quotient by such a value
-        becomes a product with its reciprocal."""
+        """`value` with what only varies by row computed once for each row, in front; a ratio to such a value
+        becomes a product with its reciprocal. A division does not: its divisor may have no normal reciprocal."""
         made: dict[ElementExpr, ElementExpr] = {}
 
         def row_only(e: ElementExpr) -> bool:
@@ -412,7 +412,7 @@ class Values:
 
         def hoisted(e: ElementExpr) -> ElementExpr:
             if e not in made:
-                name = self._fragment(f"{o.name}_row{len(made) or ''}", "row", 1, o.span)
+                name = self._fragment(f"{o.name}.row{len(made) or ''}", "row", 1, o.span)
                 before.append(Map(name, e, o.span, o.statement))
                 made[e] = Element(name)
             return made[e]
@@ -420,11 +420,9 @@ class Values:
         def walk(e: ElementExpr) -> ElementExpr:
             if not isinstance(e, Compute):
                 return e
-            if e.op in ("ratio", "div") and row_only(e.args[1]) and varies(e.args[1]) and not row_only(e.args[0]):
-                inverse: ElementExpr = Compute("rcp", (e.args[1],))
-                if e.op == "ratio":
-                    empty = Compute("eq", (e.args[1], Literal(0.0)))
-                    inverse = Compute("select", (empty, Literal(0.0), inverse))
+            if e.op == "ratio" and row_only(e.args[1]) and varies(e.args[1]) and not row_only(e.args[0]):
+                empty = Compute("eq", (e.args[1], Literal(0.0)))
+                inverse = Compute("select", (empty, Literal(0.0), Compute("rcp", (e.args[1],))))
                 return Compute("mul", (walk(e.args[0]), hoisted(inverse)))
             if row_only(e) and varies(e) and e.op != "neg":
                 return hoisted(e)
@@ -437,7 +435,7 @@ class Values:
         value = lower(inner, shape, self.c.scheduled, element)
         if isinstance(value, Element):
             return value.fragment
-        name = self._fragment(f"{o.name}_f32", shape.layout, shape.width, o.span)
+        name = self._fragment(f"{o.name}.f32", shape.layout, shape.width, o.span)
         before.append(Map(name, value, o.span, o.statement))
         return name
 
@@ -449,7 +447,7 @@ class Values:
         if g.row_axis != rows:
             fail(Code.TILE_ROWS, r.span, tile=tile, rows=rows)
         apart = self.c.rings[tile].parts > 1
-        name = self._fragment(f"{tile}_regs", "acc", g.cols, r.span)
+        name = self._fragment(f"{tile}.regs", "acc", g.cols, r.span)
         if tile not in self.tile_reads:
             self.tile_reads[tile] = name
             out.append(ReadShared(name, Slot(tile, f"{tile}_read"), 0 if apart else WARPGROUP_ROWS, r.span, tile))

@@ -20,6 +20,9 @@ from tilegen.passes.synchronise.geometry import (
     position,
 )
 
+# Names that a plan binds of its own have a dot, which no name of a spec can have: `i.0` is where the block of i begins.
+ITEM = "work.item"
+
 _COMPARE = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "==": "eq", "!=": "ne"}
 
 
@@ -58,7 +61,7 @@ def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
         index = rest if last else op("mod", rest, count)
         if axis in s.order.descending:
             index = op("sub", op("sub", count, 1), index)
-        bind(axis if role.block == 1 else f"{axis}0", op("mul", index, role.block))
+        bind(axis if role.block == 1 else f"{axis}.0", op("mul", index, role.block))
         if not last:
             rest = bind(f"{item}_{n}", op("floordiv", rest, count))
     single = {r.axis for r in s.roles if r.role == "grid" and r.block == 1}
@@ -91,21 +94,21 @@ def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str,
     for a in others:
         other_items = op("mul", other_items, axis_blocks(a, s))
     wanted = Int(count) if count is not None else op("max", 1, op("floordiv", size or 0, streamed_bytes(s, axis)))
-    most = bind("group_size", op("min", wanted, units))
-    number = bind("group", op("floordiv", item, op("mul", most, other_items)))
-    inside = bind("group_item", op("sub", item, op("mul", number, op("mul", most, other_items))))
+    most = bind("group.size", op("min", wanted, units))
+    number = bind("group.number", op("floordiv", item, op("mul", most, other_items)))
+    inside = bind("group.item", op("sub", item, op("mul", number, op("mul", most, other_items))))
     first = op("mul", number, most)
-    mine = bind("group_units", op("min", most, op("sub", units, first)))
-    unit_index = bind("group_unit", op("add", first, op("mod", inside, mine)))
-    rest = bind("group_rest", op("floordiv", inside, mine))
+    mine = bind("group.units", op("min", most, op("sub", units, first)))
+    unit_index = bind("group.unit", op("add", first, op("mod", inside, mine)))
+    rest = bind("group.rest", op("floordiv", inside, mine))
     for n, a in enumerate(others):
         role, blocks = s.role(a), axis_blocks(a, s)
         index = rest if n == len(others) - 1 else op("mod", rest, blocks)
         if a in s.order.descending:
             index = op("sub", op("sub", blocks, 1), index)
-        bind(a if role.block == 1 else f"{a}0", op("mul", index, role.block))
+        bind(a if role.block == 1 else f"{a}.0", op("mul", index, role.block))
         if n < len(others) - 1:
-            rest = bind(f"group_rest_{n}", op("floordiv", rest, blocks))
+            rest = bind(f"group.rest_{n}", op("floordiv", rest, blocks))
     order[:] = together
     return unit_index
 
