@@ -188,7 +188,11 @@ CASES: list[tuple[Code, str, str]] = [
         over_rows("Y[i] = i32(floor(max[j](x[i, j])))", "output Y: i32[M]"),
         "i32(floor(max[j](x[i, j])))",
     ),
-    (Code.STORE_TYPE, over_rows("Y[i] = ids[i] * 3 + i", "input ids: i32[M] output Y: i32[M]"), "Y[i] = ids[i] * 3 + i"),
+    (
+        Code.STORE_TYPE,
+        over_rows("Y[i] = ids[i] * 3 + i", "input ids: i32[M] output Y: i32[M]"),
+        "Y[i] = ids[i] * 3 + i",
+    ),
     (
         Code.STORE_TYPE,
         over_rows("Y[i, j] = x[i, j]", "output Y: i32[M, N]").replace("X: T[", "X: i32[").replace(PARAMETER, ""),
