@@ -198,7 +198,7 @@ def test_an_output_that_may_not_be_written_is_refused() -> None:
 def rows(vector: int) -> Plan:
     """The product with C stored from registers, `vector` elements at once, somewhere under a branch."""
     store = StoreRows(
-        "c", "C", (Sym("m0"), Sym("n0")), 0, 1, Sym("M"), Sym("N"), vector, False, at(7), "C"
+        "c", "C", (Int(0), Int(0)), 0, 1, Sym("M"), Sym("N"), vector, False, at(7), "C"
     )  # fmt: skip
     plan = gemm()
     consumer = replace(plan.role("consumer"), body=(If(Int(1), (store,), at(7)),))

@@ -44,16 +44,17 @@ def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
                 if name in spans and not _fits(found):
                     host.refuse(Sym(name), found, spans[name])
     for role in plan.roles:
-        scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, role.body[0].span)
+        scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, None)
         _Role(role, fields).body(role.body, scope)
 
 
 def _fits(found: Interval) -> bool:
-    return _LOWEST <= found[0] and found[1] <= _HIGHEST
+    return found[0] >= _LOWEST and found[1] <= _HIGHEST
 
 
 class _Scope:
-    """The intervals of names, and the expressions that names stand for. span: the operation's, None on the host."""
+    """The intervals of names, and the expressions that names stand for. span: the operation's; None on the host,
+    where integers are wider."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class _Scope:
             found = (e.value, e.value)
         else:
             found = self._operation(e)
-        if self.span is not None and not (_LOWEST <= found[0] and found[1] <= _HIGHEST):
+        if self.span is not None and not (found[0] >= _LOWEST and found[1] <= _HIGHEST):
             self.refuse(e, found, self.span)
         return found
 
@@ -172,14 +173,28 @@ class _Role:
             inner.made.update((let.name, let.value) for let in scope.plan.table.lets)
         self.body(work.body, inner)
 
+    def _mask(self, mask: ir.Mask, scope: _Scope) -> None:
+        """Judges the alternatives that matter: a clause whose guard is off leaves one that is never the only one."""
+        alternatives: list[tuple[ir.Bound, ...]] = []
+        for group in mask.alternatives:
+            fixed = {b: scope.interval(b.offset) for b in group if b.row_factor == b.col_factor == 0}
+            if all(high >= 0 for _, high in fixed.values()):
+                alternatives.append(tuple(b for b in group if b not in fixed or fixed[b][0] < 0))
+        columns = self._fragments[mask.fragment].cols
+        for n, group in enumerate(alternatives):
+            others = alternatives[:n] + [g for g in alternatives[n + 1 :] if set(g) != set(group)]
+            if any(set(g) <= set(group) for g in others):
+                continue
+            for bound in group:
+                self._reach(bound.offset, (bound.row_factor, _ROWS), (bound.col_factor, columns), scope)
+
     def _plain(self, operation: ir.Operation, scope: _Scope) -> None:
+        if isinstance(operation, ir.Mask):
+            self._mask(operation, scope)
+            return
         for expression in uniforms(operation):
             scope.interval(expression)
         match operation:
-            case ir.Mask(fragment, alternatives):
-                columns = self._fragments[fragment].cols
-                for bound in (b for group in alternatives for b in group):
-                    self._reach(bound.offset, (bound.row_factor, _ROWS), (bound.col_factor, columns), scope)
             case ir.StoreRows(fragment, _, index):
                 self._reach(index[operation.row_dim], (1, _ROWS), (0, 1), scope)
                 self._reach(index[operation.col_dim], (0, 1), (1, self._fragments[fragment].cols), scope)
@@ -198,7 +213,7 @@ class _Role:
         for factor, count in (rows, columns):
             step = factor * (count - 1)
             low, high = low + min(step, 0), high + max(step, 0)
-            if not (_LOWEST <= low and high <= _HIGHEST):
+            if not (low >= _LOWEST and high <= _HIGHEST):
                 scope.refuse(origin, (low, high), scope.span)
             if not _LOWEST <= step <= _HIGHEST:
                 scope.refuse(origin, (step, step), scope.span)
@@ -220,7 +235,7 @@ def _ceil(a: Interval, b: Interval) -> Interval:
 
 
 def _rest(a: Interval, b: Interval) -> Interval:
-    if 0 <= a[0] and a[1] < max(b[0], 1):
+    if a[0] >= 0 and a[1] < max(b[0], 1):
         return a
     return 0, min(max(b[1], 1) - 1, a[1]) if a[0] >= 0 else max(b[1], 1) - 1
 

@@ -20,9 +20,7 @@ def check_integers(scope: Scope, clauses: Iterable[Clause]) -> None:
     for span, numbers in _places(scope, clauses):
         value = next((n for n in numbers if abs(n) > LARGEST), None)
         if value is not None:
-            scope.faults.add(
-                Code.INTEGER_LITERAL, span, got=str(value), wanted=f"-{LARGEST} to {LARGEST}", value=value
-            )
+            scope.faults.add(Code.INTEGER_LITERAL, span, got=str(value), wanted=f"-{LARGEST} to {LARGEST}", value=value)
 
 
 def _places(scope: Scope, clauses: Iterable[Clause]) -> Iterator[tuple[Span, Iterator[int]]]:
