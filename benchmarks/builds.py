@@ -77,7 +77,7 @@ def compile_one(request: Request) -> Build:
     try:
         source = Source("<text>", request.spec) if "{" in request.spec else read_source(request.spec)
         program = load(source, dict(request.params))
-        built = build(lower(program), source)
+        built = build(lower(program))
     except Exception as e:
         return Build(request, error=_portable(e))
     if built.diagnostics and request.gated:
