@@ -92,6 +92,29 @@ def test_functions_of_two_arguments(name: str) -> None:
     assert np.all(np.abs(y - wanted) <= (ulps + 0.01) * np.spacing(np.abs(wanted).astype(np.float32)))
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_a_nan_wins(name: str) -> None:
+    a, b = np.array([NAN, 2.0, NAN, 5.0, -INF]), np.array([1.0, NAN, NAN, 3.0, INF])
+    wanted = BINARY[name][0](a, b)
+    assert np.array_equal(vector(apply(name, A, B), a, b), wanted, equal_nan=True)
+    zero = BINARY[name][0](a, np.zeros(5))
+    assert np.array_equal(vector(apply(name, A, Literal(0.0)), a, b), zero, equal_nan=True)
+
+
+def test_divisions_over_the_whole_range() -> None:
+    """By divisors without a normal reciprocal, and by subnormal ones."""
+    a = np.array([2.0**-10, 3.0, -(2.0**100), 2.0**-140, 1.5, 1.0, 0.0, 7.0])
+    b = np.array([2.0**-128, 1.7 * 2.0**127, 1.3 * 2.0**127, 5 * 2.0**-149, -(2.0**127), INF, 2.0**-149, 2.0**-149])
+    b = b.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        wanted = (a / b).astype(np.float32).astype(np.float64)
+    y = vector(apply("div", A, B), a, b)
+    finite = np.isfinite(wanted)
+    assert np.array_equal(y[~finite], wanted[~finite])
+    y, wanted = y[finite], wanted[finite]
+    assert np.all(np.abs(y - wanted) <= 2 * np.spacing(np.abs(wanted).astype(np.float32)))
+
+
 @pytest.mark.parametrize("divisor", [3.0, -0.25, 1e30, 7e-31, 1e-33, 8e37])
 def test_divisions_by_one_number_for_all_elements(divisor: float) -> None:
     """By its reciprocal, still within the 2 ulp of a division; a constant beyond 2**100 is divided by."""
@@ -290,10 +313,16 @@ def test_folds_along_rows(kind: str, fold: Callable[..., F64], scope: str) -> No
     assert np.array_equal(y, np.broadcast_to(fold(x, axis=1, keepdims=True), (64, 24)))
 
 
-def test_a_maximum_ignores_nan() -> None:
-    value = apply("select", apply("eq", C, Literal(3000.0)), Literal(NAN), C)
-    more = (RowFold("f", "y", "max", "quad", S), Map("y", Element("f"), S))
-    assert np.all(outer(value, (64, 8), 8, more=more, fragments=(row("f"),)) == 7000.0)
+@pytest.mark.parametrize("kind", ["max", "min", "sum"])
+@pytest.mark.parametrize("column", [0, 3, 7])
+def test_a_nan_makes_the_fold_of_its_row_nan(kind: str, column: int) -> None:
+    here = apply("and", apply("eq", C, Literal(1000.0 * column)), apply("eq", R, Literal(5.0)))
+    value = apply("select", here, Literal(NAN), C)
+    more = (RowFold("f", "y", kind, "quad", S), Map("y", Element("f"), S))
+    y = outer(value, (64, 8), 8, more=more, fragments=(row("f"),))
+    assert np.isnan(y[5]).all()
+    wanted = {"max": 7000.0, "min": 0.0, "sum": 28000.0}[kind]
+    assert np.all(np.delete(y, 5, axis=0) == wanted)
 
 
 def test_a_fragment_may_share_registers() -> None:

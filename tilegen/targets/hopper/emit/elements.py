@@ -21,13 +21,13 @@ _CALLS = {  # what CUDA provides
     "sub": "__fsub_rn",
     "mul": "__fmul_rn",
     "fma": "fmaf",
-    "min": "fminf",
-    "max": "fmaxf",
     "abs": "fabsf",
     "floor": "floorf",
     "pow": "powf",
 }
 _HELPERS = {  # macros of templates/hopper/arithmetic.j2
+    "min": "minimum",
+    "max": "maximum",
     "ex2": "ex2",
     "lg2": "lg2",
     "rcp": "rcp",

@@ -9,7 +9,7 @@ from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, Relayout, RowFol
 from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
 from tilegen.targets.hopper.emit.scope import RoleScope
 
-_COMBINE = {"sum": "__fadd_rn", "max": "fmaxf", "min": "fminf"}
+_HELPERS = {"max": "maximum", "min": "minimum"}  # macros of templates/hopper/arithmetic.j2
 _NEVER = -(1 << 30)  # a column limit that keeps nothing
 
 
@@ -130,14 +130,19 @@ def row_fold(r: RoleScope, op: RowFold) -> str:
         out=names.give("out", op.out),
         source=names.give("source", source.name),
         registers=source.registers,
-        combine=_COMBINE[op.kind],
+        combine=_combine(r, op.kind),
         quad=_quad(r, op.kind) if op.scope == "quad" else "",
     )
     return f"{name}({r.array(op.out)}, {r.array(source.name)});"
 
 
+def _combine(r: RoleScope, kind: str) -> str:
+    """The function that a fold applies to two numbers."""
+    return "__fadd_rn" if kind == "sum" else r.functions.helper(_HELPERS[kind])
+
+
 def _quad(r: RoleScope, kind: str) -> str:
-    return r.functions.specific(f"quad_{kind}", "quad_fold", combine=_COMBINE[kind])
+    return r.functions.specific(f"quad_{kind}", "quad_fold", combine=_combine(r, kind))
 
 
 def quad_reduce(r: RoleScope, op: QuadReduce) -> str:
@@ -188,7 +193,9 @@ def sweep(r: RoleScope, op: Sweep) -> str:
             out = printer.fragment(r.fragments[o.out], written=True)
             chains = names.give(("chains", o.out), f"{o.out}_chains")
             source = _four(printer, r, o.source)
-            steps.append({"kind": "fold", "out": out, "chains": chains, "source": source, "combine": _COMBINE[o.kind]})
+            steps.append(
+                {"kind": "fold", "out": out, "chains": chains, "source": source, "combine": _combine(r, o.kind)}
+            )
         else:
             packed = r.fragments[o.out]
             out = printer.fragment(packed, written=True)
