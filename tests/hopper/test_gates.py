@@ -123,9 +123,20 @@ def test_each_loop_meets_the_expectation_that_fits_it() -> None:
     second = ("WARPGROUP.ARRIVE", STEP[1], "WARPGROUP.DEPBAR.LE gsb0, 0x0")
     two = (".L_x_1:", *second, "@P0 BRA `(.L_x_1)", ".L_x_0:", *STEP, "@P0 BRA `(.L_x_0)", "EXIT")
     assert codes(listing(*two), both) == []
-    missing = only(loop(*STEP), both)
+
+
+def test_a_loop_may_be_dropped_that_runs_never_or_once() -> None:
+    single = replace(LOOP, name="the fold", products=1, commits=1, waits=1, arrivals=1, order=(), under=())
+    both = KernelGate((LOOP, single), HERE)
+    step = ("WARPGROUP.ARRIVE", STEP[1], "WARPGROUP.DEPBAR.LE gsb0, 0x0")
+    body = (".L_x_0:", *STEP, "@P0 BRA `(.L_x_0)")
+    assert codes(listing(*body, "EXIT"), both) == []
+    assert codes(listing(*step, *body, "EXIT"), both) == []
+    missing = only(listing(*step, *step, *body, "EXIT"), both)
     assert missing.code == "GATE_LOOP_MISSING"
     assert "the fold" in missing.message
+    assert codes(listing(*step, *step, *body, "EXIT"), replace(both, products_outside=1)) == []
+    assert codes(listing(*step, *step, *body, "EXIT"), replace(both, products_outside=2)) == []
 
 
 def test_a_loop_that_the_plan_has_not_is_found() -> None:

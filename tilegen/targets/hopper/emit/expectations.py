@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tilegen.ir.plan import (
     Compute,
@@ -44,7 +44,13 @@ def expectations(plan: Plan) -> KernelGate:
     if registers:
         evidence.append(("USETMAXREG", len(registers)))
     loops = tuple(_loop_gate(r, loop) for r in plan.roles for loop in _product_loops(r.body))
-    return KernelGate(loops, operations[0].span, tuple(evidence), registers)
+    outside = _products(operations) - sum(g.products for g in loops)
+    return KernelGate(loops, operations[0].span, tuple(evidence), registers, outside)
+
+
+def _products(operations: Iterable[Operation]) -> int:
+    """Tensor-core instructions of these."""
+    return sum(len(o.b.offsets) for o in operations if isinstance(o, Mma))
 
 
 def _product_loops(body: tuple[Operation, ...]) -> Iterator[For]:
@@ -73,7 +79,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
     return LoopGate(
         name=f"{role.name}: {loop.label or loop.var}",
         span=loop.span,
-        products=sum(len(o.b.offsets) for o in held if isinstance(o, Mma)),
+        products=_products(held),
         commits=of(MmaCommit),
         waits=of(MmaWait),
         arrivals=of(MmaFence),
