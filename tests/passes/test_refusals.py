@@ -190,8 +190,8 @@ CASES: list[tuple[Code, str, str]] = [
     ),
     (
         Code.STORE_TYPE,
-        over_rows("Y[i] = ids[i] * 3 + i", "input ids: i32[M] output Y: i32[M]"),
-        "Y[i] = ids[i] * 3 + i",
+        over_rows("Y[i] = max[j](x[i, j])", "output Y: i32[M]").replace("X: T[", "X: i32[").replace(PARAMETER, ""),
+        "Y[i] = max[j](x[i, j])",
     ),
     (
         Code.STORE_TYPE,
