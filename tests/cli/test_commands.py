@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tilegen.cli.console import stdout, table
 from tilegen.cli.main import TARGETS, main
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json
@@ -152,6 +154,7 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("run", COPY, "--size", "M=[1,2]"), "--size"),
         (("run", FA3, "--size", "scale=[1,2]"), "scale is a scalar"),
         (("run", COPY, "--seed", "x"), "--seed"),
+        (("build", ""), "the name of the file is empty"),
         (("run", COPY, "--seed", "-1"), "BAD_USAGE]: --seed takes a whole number from 0 up"),
         (("run", COPY, "--seed", "-1"), "see `tilegen run --help`"),
         (("build", COPY, "--emit", "x"), "see `tilegen build --help`"),
@@ -317,6 +320,15 @@ def test_inspect_shows_each_statement_with_its_operations_and_machine_code() -> 
     assert re.search(r"machine code: .*HGMMA", product)
 
 
+def test_inspect_shows_sweeps_and_votes_with_what_they_hold() -> None:
+    lines = tilegen("inspect", FA3).stdout.splitlines()
+    headers = [n for n, line in enumerate(lines) if re.match(r" {8,}(sweep|if any of a warp in .*):", line)]
+    assert {lines[n].split()[0] for n in headers} == {"sweep:", "if"}
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    assert all(indents[n + 1] == indents[n] + 4 for n in headers)
+    assert sum(line.endswith(":") for line in lines) == len(headers)  # loops are named above what they hold
+
+
 def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, str]) -> None:
     folder, _ = built
 
@@ -325,7 +337,9 @@ def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, s
 
     spec = evidence(tilegen("inspect", FA3, "-D", "D=64", "-D", "causal=true").stdout)
     cubin = evidence(tilegen("inspect", folder / "fa3_fwd.cubin").stdout)
-    ptx = evidence(tilegen("inspect", folder / "fa3_fwd.ptx").stdout)
+    shown = tilegen("inspect", folder / "fa3_fwd.ptx").stdout
+    ptx = evidence(re.sub(r"^\S+ +", "", shown, flags=re.M))  # behind the PTX instruction, what it becomes
+    assert re.search(r"^wgmma\.mma_async +HGMMA +warpgroup product +\d+ *$", shown, re.M)
     assert spec == cubin
     assert len(spec) == 10
     for name in ("UTMALDG", "HGMMA", "ELECT", "USETMAXREG", "SYNCS.ARRIVE.TRANS64"):
@@ -339,7 +353,11 @@ def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, s
     ("name", "contents", "code", "says"),
     [
         ("empty.ptx", b"", 1, "holds no kernel"),
-        ("noise.cubin", b"not an ELF file", 1, "DISASSEMBLER_FAILED"),
+        ("noise.cubin", b"not an ELF file", 1, "inspect takes a .tile, .ptx or .cubin"),
+        ("noise.cubin", b"\x7fELF and no more", 1, "DISASSEMBLER_FAILED"),
+        ("k.cu", b"", 2, "inspect takes a .tile, .ptx or .cubin"),
+        ("k.sass", None, 2, "inspect takes a .tile, .ptx or .cubin"),
+        ("k.plan.json", b"{}", 2, "inspect takes a .tile, .ptx or .cubin"),
         ("missing.cubin", None, 2, "cannot be read"),
         ("missing.ptx", None, 2, "there is no file"),
         ("binary.tile", b"\xff\xfe\x00", 1, "not UTF-8"),
@@ -361,3 +379,17 @@ def test_there_is_no_colour_and_no_wrapping_away_from_a_terminal(tmp_path: Path)
     result = tilegen("build", COPY, "-o", long)
     assert "\x1b" not in result.output
     assert str(long / "copy.sass") in result.stdout
+
+
+def test_a_table_on_a_narrow_terminal_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", terminal)
+    stdout().print(table(["output", "error", "allowed"], [["a long name of one", "1.234567e-08", "7.654321e-07"]]))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    assert lines[1].split() == ["a", "long", "name", "of", "one", "1.234567e-08", "7.654321e-07"]

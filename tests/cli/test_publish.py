@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,12 @@ def test_a_file_in_the_place_of_the_folder_is_a_fault_in_words(tmp_path: Path) -
     with pytest.raises(TilegenError, match="CANNOT_WRITE"):
         publish(FILES, tmp_path / "out")
     assert (tmp_path / "out").read_text() == "a file"
+
+
+def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(TilegenError, match=f"/deep/er: {re.escape(str(tmp_path / 'out'))} is not a folder"):
+        publish(FILES, tmp_path / "out" / "deep" / "er")
+    (tmp_path / "k.cubin").mkdir()
+    with pytest.raises(TilegenError, match=f"{re.escape(str(tmp_path / 'k.cubin'))} is a folder"):
+        publish(FILES, tmp_path)

@@ -80,6 +80,13 @@ def test_an_open_kernel_is_told_at_the_end(text: str) -> None:
 
 def test_text_behind_the_kernel_is_refused() -> None:
     assert marked("kernel a { } kernel b { }") == [("SYNTAX", "kernel")]
+    (found,) = errors("kernel a { } kernel b { }")
+    assert found.wanted == "the end of the file: it holds one kernel"
+
+
+def test_letters_that_are_not_ascii_are_told_from_signs_without_meaning() -> None:
+    assert marked("kernel é { size M }")[0] == ("NOT_ASCII", "é")
+    assert marked("kernel a { size M€ }")[0] == ("BAD_CHARACTER", "€")
 
 
 @pytest.mark.parametrize("text", ["exp(" * 3000 + "i" + ")" * 3000, "-" * 3000 + "i", "i * " * 3000 + "i"])

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_WIDTH = 10_000  # nobody reads a pipe at 80 columns: no line is wrapped or cut
+_WIDTH = 10_000  # no line is wrapped or cut: a terminal wraps what is wider, and shows all of it
 
 
 def stdout() -> Console:
     """A console on the present stdout. Raises OSError where the process was started without one."""
     if sys.stdout is None:  # its descriptor was closed
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    return Console(file=sys.stdout, width=_WIDTH, highlight=False)
 
 
 def stderr_has_colour() -> bool:

@@ -10,6 +10,7 @@ from rich.text import Text
 from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.summary import print_summary
+from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.inspect.evidence import FEATURES, Evidence, in_ptx, in_sass
@@ -17,6 +18,9 @@ from tilegen.inspect.statements import Statement, statements, unclaimed
 from tilegen.syntax.reading import read_source
 from tilegen.targets.hopper.sass import disassemble, parse_sass
 
+_TAKES = "inspect takes a .tile, .ptx or .cubin"
+_OTHERS = (".cu", ".sass", ".json", ".txt")  # what else `build` writes
+_ELF = b"\x7fELF"
 _SHOWN = 8  # opcodes a statement; the rest are summed
 _TELLING = {feature.name.split(".")[0] for feature in FEATURES}  # shown first
 
@@ -28,12 +32,17 @@ def inspect_command(wanted: Wanted) -> None:
         found = in_ptx(read_source(file).text)
         if not found:
             fail(Code.NOT_A_KERNEL, None, file=file, reason="it has no .entry")
-        print_evidence(out, found)
+        print_evidence(out, found, in_words_of="PTX")
     elif file.suffix == ".cubin":
-        sass = parse_sass(disassemble(_bytes(file)))
+        contents = _bytes(file)
+        if not contents.startswith(_ELF):
+            fail(Code.NOT_A_KERNEL, None, file=file, reason=f"it is no ELF file, as a cubin is; {_TAKES}")
+        sass = parse_sass(disassemble(contents))
         if not sass.functions:
             fail(Code.NOT_A_KERNEL, None, file=file, reason="it has no code")
         print_evidence(out, tuple(in_sass(function) for function in sass.functions))
+    elif file.suffix in _OTHERS:
+        wrong_usage(_TAKES, got=str(file))
     else:
         _inspect_spec(out, wanted)
 
@@ -61,8 +70,10 @@ def _print_statement(out: Console, spec: Path, statement: Statement) -> None:
     out.print(Text.assemble((f"{spec}:{statement.line}", "dim"), "  ", (statement.text, "bold")))
     for step in statement.steps:
         out.print(Text(f"    {step.role}{f' › {step.where}' if step.where else ''}"))
-        for operation, times in step.operations:
-            out.print(Text(f"        {operation}{f'  ×{times}' if times > 1 else ''}"))
+        for lines, times in step.operations:
+            out.print(Text(f"        {lines[0]}{f'  ×{times}' if times > 1 else ''}"))
+            for line in lines[1:]:
+                out.print(Text(f"        {line}"))
     ranked = sorted(statement.instructions, key=lambda item: item[0] not in _TELLING)
     shown = [f"{opcode} {n}" for opcode, n in ranked[:_SHOWN]]
     if rest := sum(n for _, n in ranked[_SHOWN:]):
@@ -71,12 +82,18 @@ def _print_statement(out: Console, spec: Path, statement: Statement) -> None:
     out.print()
 
 
-def print_evidence(out: Console, found: tuple[Evidence, ...]) -> None:
-    """One row a feature, one column a kernel; and the registers that the kernel's roles ask for."""
+def print_evidence(out: Console, found: tuple[Evidence, ...], in_words_of: str = "SASS") -> None:
+    """One row a feature, one column a kernel; and the registers that the kernel's roles ask for.
+
+    in_words_of: what was counted, SASS or PTX. A PTX instruction is shown with the SASS that it becomes.
+    """
+    names = {f: [f.spelling, f.name] if in_words_of == "PTX" else [f.name] for f in FEATURES}
     rows: list[list[object]] = [
-        [feature.name, feature.shows, *(kernel.counts[row] for kernel in found)] for row, feature in enumerate(FEATURES)
+        [*names[feature], feature.shows, *(kernel.counts[row] for kernel in found)]
+        for row, feature in enumerate(FEATURES)
     ]
-    out.print(table(["instruction", "shows", *(kernel.kernel for kernel in found)], rows))
+    header = ["PTX instruction", "becomes"] if in_words_of == "PTX" else ["instruction"]
+    out.print(table([*header, "shows", *(kernel.kernel for kernel in found)], rows))
     for kernel in found:
         if kernel.registers:
             asked = ", ".join(str(count) for count in kernel.registers)

@@ -26,7 +26,6 @@ Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 """
 
 TARGETS = ("hopper",)  # those of tilegen.passes.pipeline, which takes time to load
-_FILE = click.Path(path_type=Path)
 
 
 def _wanted(argument: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -39,7 +38,9 @@ def _wanted(argument: str) -> Callable[[Callable[..., None]], Callable[..., None
 
         for option in reversed(_OPTIONS):
             called = option(called)
-        return click.argument("spec", type=_FILE, metavar=argument)(called)
+        return click.argument("spec", metavar=argument, callback=lambda _context, _argument, name: values.file(name))(
+            called
+        )
 
     return decorated
 

@@ -30,7 +30,8 @@ def publish(files: dict[str, bytes], folder: Path) -> None:
     except OSError as error:
         if made:
             shutil.rmtree(made, ignore_errors=True)
-        fail(Code.CANNOT_WRITE, None, folder=folder, reason=error.strerror or str(error))
+        reason = _in_the_way(list(files), folder) or error.strerror or str(error)
+        fail(Code.CANNOT_WRITE, None, folder=folder, reason=reason)
     except BaseException:
         if made:
             shutil.rmtree(made, ignore_errors=True)
@@ -54,6 +55,14 @@ def _swap(names: list[str], folder: Path, new: Path, old: Path) -> None:
             if os.path.lexists(old / name):
                 (old / name).rename(target)
         raise
+
+
+def _in_the_way(names: list[str], folder: Path) -> str:
+    """The path that is a file where a folder must be, or the reverse, in words; "" if there is none."""
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path) and not path.is_dir():
+            return f"{path} is not a folder"
+    return next((f"{folder / name} is a folder" for name in names if (folder / name).is_dir()), "")
 
 
 def _outermost_missing(folder: Path) -> Path | None:

@@ -53,6 +53,13 @@ def sizes(options: tuple[str, ...]) -> Sizes:
     return values
 
 
+def file(name: str) -> Path:
+    """The path of what to compile. Fails with BAD_USAGE on an empty one, which would be the present folder."""
+    if not name.strip():
+        wrong_usage("the name of the file is empty", got=repr(name), wanted="the path of a .tile file")
+    return Path(name)
+
+
 def seed(number: int) -> int:
     """The seed of the random data. Fails with BAD_USAGE on a negative one, which the generator does not take."""
     if number < 0:

@@ -10,28 +10,49 @@ from tilegen.targets.hopper.sass import Function
 
 @dataclass(frozen=True)
 class Feature:
-    """A machine instruction, what it shows, and the PTX instruction that becomes it."""
+    """A machine instruction, what it shows, and the PTX instruction that becomes it: in words and as it is found."""
 
     name: str
     shows: str
+    spelling: str
     ptx: re.Pattern[str]
 
 
-def _feature(name: str, shows: str, ptx: str) -> Feature:
-    return Feature(name, shows, re.compile(r"(?<![\w.])" + ptx))
+def _feature(name: str, shows: str, spelling: str, ptx: str) -> Feature:
+    return Feature(name, shows, spelling, re.compile(r"(?<![\w.])" + ptx))
 
 
 FEATURES: tuple[Feature, ...] = (
-    _feature("UTMALDG", "TMA load", r"cp\.async\.bulk\.tensor\.\dd\.shared::\w+\.global\b"),
-    _feature("MULTICAST", "TMA load to several CTAs", r"cp\.async\.bulk\.tensor\.\dd\.[\w.:]*multicast::cluster"),
-    _feature("SYNCS.ARRIVE.TRANS64", "barrier that counts bytes", r"mbarrier\.arrive\.expect_tx\b"),
-    _feature("ELECT", "one elected thread", r"elect\.sync\b"),
-    _feature("HGMMA", "warpgroup product", r"wgmma\.mma_async\b"),
-    _feature("UTMASTG", "TMA store", r"cp\.async\.bulk\.tensor\.\dd\.global\.shared::cta\b"),
-    _feature("USETMAXREG", "registers moved between roles", r"setmaxnreg\b"),
-    _feature("LDGSTS", "copy without TMA", r"cp\.async\.c[ag]\.shared"),
-    _feature("LDL", "spilled: local load", r"ld\.local\b"),
-    _feature("STL", "spilled: local store", r"st\.local\b"),
+    _feature(
+        "UTMALDG",
+        "TMA load",
+        "cp.async.bulk.tensor….shared::cluster.global",
+        r"cp\.async\.bulk\.tensor\.\dd\.shared::\w+\.global\b",
+    ),
+    _feature(
+        "MULTICAST",
+        "TMA load to several CTAs",
+        "cp.async.bulk.tensor….multicast::cluster",
+        r"cp\.async\.bulk\.tensor\.\dd\.[\w.:]*multicast::cluster",
+    ),
+    _feature(
+        "SYNCS.ARRIVE.TRANS64",
+        "barrier that counts bytes",
+        "mbarrier.arrive.expect_tx",
+        r"mbarrier\.arrive\.expect_tx\b",
+    ),
+    _feature("ELECT", "one elected thread", "elect.sync", r"elect\.sync\b"),
+    _feature("HGMMA", "warpgroup product", "wgmma.mma_async", r"wgmma\.mma_async\b"),
+    _feature(
+        "UTMASTG",
+        "TMA store",
+        "cp.async.bulk.tensor….global.shared::cta",
+        r"cp\.async\.bulk\.tensor\.\dd\.global\.shared::cta\b",
+    ),
+    _feature("USETMAXREG", "registers moved between roles", "setmaxnreg", r"setmaxnreg\b"),
+    _feature("LDGSTS", "copy without TMA", "cp.async.ca|cg.shared", r"cp\.async\.c[ag]\.shared"),
+    _feature("LDL", "spilled: local load", "ld.local", r"ld\.local\b"),
+    _feature("STL", "spilled: local store", "st.local", r"st\.local\b"),
 )
 
 _SETMAXNREG = re.compile(r"(?<![\w.])setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
@@ -40,7 +61,9 @@ _ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.M)
 
 @dataclass(frozen=True)
 class Evidence:
-    """Counts of one kernel, in the order of FEATURES, and the registers a thread that each role asks for."""
+    """Counts of one kernel, in the order of FEATURES, and the registers a thread that its roles ask for, fewest first:
+    the order of roles in PTX is not that in machine code.
+    """
 
     kernel: str
     counts: tuple[int, ...]
@@ -53,7 +76,7 @@ class Evidence:
 def in_sass(function: Function) -> Evidence:
     """What one kernel's machine code holds."""
     found = function.evidence()
-    return Evidence(function.name, tuple(found[f.name] for f in FEATURES), function.register_counts())
+    return Evidence(function.name, tuple(found[f.name] for f in FEATURES), tuple(sorted(function.register_counts())))
 
 
 def in_ptx(text: str) -> tuple[Evidence, ...]:
@@ -65,7 +88,7 @@ def in_ptx(text: str) -> tuple[Evidence, ...]:
         Evidence(
             m[1],
             tuple(len(f.ptx.findall(text, m.start(), end)) for f in FEATURES),
-            tuple(int(n) for n in _SETMAXNREG.findall(text, m.start(), end)),
+            tuple(sorted(int(n) for n in _SETMAXNREG.findall(text, m.start(), end))),
         )
         for m, end in zip(starts, ends, strict=True)
     )

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from tilegen.ir.plan import For, If, Operation, Plan, Work
 from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_walk import body_of
 from tilegen.ir.tile import Definition, Move, TileProgram
 from tilegen.targets.hopper.sass import Function, Instruction
+
+_INDENT = "    "
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Step:
 
     role: str
     where: str
-    operations: tuple[tuple[str, int], ...]  # (text, how many), in order of first appearance
+    # (lines, how many), in order of first appearance: a sweep or vote with its body, indented, others on one line
+    operations: tuple[tuple[tuple[str, ...], int], ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def statements(program: TileProgram, plan: Plan, code: Function) -> tuple[Statem
         Statement(
             item.span.line,
             " ".join(program.source.line(n).split("#")[0].strip() for n in _lines(item)).strip(),
-            _steps([step for step in steps if step[2].statement == item.name]),
+            _steps(steps, item.name),
             _instructions(program.source.name, _lines(item), code.instructions),
         )
         for item in found
@@ -61,20 +65,32 @@ def _lines(item: Move | Definition) -> range:
 
 
 def _walk(body: tuple[Operation, ...], where: tuple[str, ...]) -> Iterator[tuple[str, Operation]]:
+    """Every operation that is no loop and no branch of all threads, and where it stands."""
     for operation in body:
-        yield " › ".join(where), operation
         if isinstance(operation, Work):
             yield from _walk(operation.body, (*where, "each work item"))
         elif isinstance(operation, For):
             yield from _walk(operation.body, (*where, operation.label or f"for {operation.var}"))
         elif isinstance(operation, If):
             yield from _walk(operation.body, (*where, operation_text(operation).rstrip(":")))
+        else:
+            yield " › ".join(where), operation
 
 
-def _steps(found: list[tuple[str, str, Operation]]) -> tuple[Step, ...]:
-    grouped: dict[tuple[str, str], Counter[str]] = {}
-    for role, where, operation in found:
-        grouped.setdefault((role, where), Counter())[operation_text(operation)] += 1
+def _lines_of(operation: Operation, statement: str) -> tuple[str, ...]:
+    """The operation as plan.txt shows it, less what belongs to other statements; () where nothing is left."""
+    inner = body_of(operation)
+    if not inner:
+        return (operation_text(operation),) if operation.statement == statement else ()
+    held = tuple(_INDENT + line for part in inner for line in _lines_of(part, statement))
+    return (operation_text(operation), *held) if held else ()
+
+
+def _steps(every: list[tuple[str, str, Operation]], statement: str) -> tuple[Step, ...]:
+    grouped: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
+    for role, where, operation in every:
+        if lines := _lines_of(operation, statement):
+            grouped.setdefault((role, where), Counter())[lines] += 1
     return tuple(Step(role, where, tuple(kinds.items())) for (role, where), kinds in grouped.items())
 
 

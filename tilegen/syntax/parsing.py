@@ -16,6 +16,7 @@ from tilegen.syntax.resources import grammar_text
 from tilegen.syntax.scan import DIRECTIVES, STATEMENTS, Word, resume_point, words
 from tilegen.syntax.span import Source, Span
 
+_END = "the end of the file: it holds one kernel"
 _MANY = 8  # longer lists of what could stand here tell the author nothing
 
 
@@ -108,7 +109,7 @@ def _diagnose(source: Source, error: UnexpectedInput) -> Diagnostic:
     if isinstance(error, UnexpectedToken) and isinstance(error.token, Token):
         token = error.token
         if token.type == "$END":
-            if not words(source.text):
+            if next(words(source.text), None) is None:
                 return fault(Code.EMPTY_FILE, _end(source))
             return fault(Code.UNEXPECTED_END, _end(source), wanted=_wanted(error.expected))
         return _unexpected(source, token, set(error.expected))
@@ -186,7 +187,7 @@ def _wanted(expected: set[str]) -> str:
 @cache
 def _spellings() -> dict[str, str]:
     plain = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if t.pattern.type == "str"}
-    return plain | {"NAME": "a name", "INT": "a number", "FLOAT": "a number", "$END": "the end of the file"}
+    return plain | {"NAME": "a name", "INT": "a number", "FLOAT": "a number", "$END": _END, "<END-OF-FILE>": _END}
 
 
 def _spelling(terminal: str) -> str:
