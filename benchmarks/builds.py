@@ -16,7 +16,8 @@ from typing import Any
 import tilegen
 from tilegen.passes.pipeline import lower
 from tilegen.runtime.kernel import Kernel
-from tilegen.sema.loading import load, read_source
+from tilegen.sema.loading import load
+from tilegen.syntax.reading import read_source
 from tilegen.syntax.span import Source
 from tilegen.targets.hopper.build import Built, build
 
