@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Plan
 from tilegen.runtime.arrays import describe
 from tilegen.runtime.binding import bind, output_shapes, resolve
+from tilegen.runtime.dispatch import dispatch
 from tilegen.runtime.emulated import emulated
 from tilegen.targets.hopper.emit import emit
 from tilegen.targets.hopper.nvrtc import compile_cuda
@@ -40,7 +41,7 @@ def run(
 
     emulated(
         module(plan), plan.name, plan, views,
-        lambda moved, device: bind(plan, moved, known, dict(scalars or {}), device, {}),
+        lambda moved, device: bind(plan, moved, partial(dispatch, plan, known, dict(scalars or {})), device, {}),
     )  # fmt: skip
     return outputs
 

@@ -127,7 +127,7 @@ def test_another_gpu_than_hopper_is_refused(fake: FakeDriver) -> None:
 def test_a_launch_passes_every_argument_and_waits_for_nothing(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     arguments = (bytes(range(128)), b"\1\2\3\4", b"\5\6\7\10\11\12\13\14")
-    launch = gpu_launch(loaded, Binding({}, 17, arguments))
+    launch = gpu_launch(loaded, Binding(17, arguments))
     fake.calls.clear()
     launch(stream=9)
     launch(stream=10)
@@ -139,7 +139,7 @@ def test_a_launch_passes_every_argument_and_waits_for_nothing(fake: FakeDriver) 
 
 def test_a_current_context_stays(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding({}, 1, (bytes(128),)))
+    launch = gpu_launch(loaded, Binding(1, (bytes(128),)))
     fake.context = CONTEXT
     fake.calls.clear()
     launch(stream=0)
@@ -148,14 +148,14 @@ def test_a_current_context_stays(fake: FakeDriver) -> None:
 
 def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding({}, 1, (b"\1\2\3\4", bytes(128), b"\1")))
+    launch = gpu_launch(loaded, Binding(1, (b"\1\2\3\4", bytes(128), b"\1")))
     assert [p % 64 for p in (ctypes.c_void_p * 3).from_address(launch.pointers)] == [0, 0, 0]
 
 
 def test_nothing_to_do_launches_nothing(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     fake.calls.clear()
-    gpu_launch(loaded, Binding({}, 0, ()))(stream=0)
+    gpu_launch(loaded, Binding(0, ()))(stream=0)
     assert fake.calls == []
 
 
@@ -177,7 +177,7 @@ def test_a_tensor_map_reaches_the_driver_whole(fake: FakeDriver) -> None:
 def test_a_failing_call_says_what_could_not_be_done(fake: FakeDriver) -> None:
     fake.fails = {"cuLaunchKernel"}
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding({}, 1, (bytes(128),)))
+    launch = gpu_launch(loaded, Binding(1, (bytes(128),)))
     with pytest.raises(TilegenError, match=r"DRIVER_FAILED.*launch the kernel.*INVALID_VALUE \(invalid argument\)"):
         launch(stream=0)
     assert fake.context == 0  # left as it was

@@ -230,6 +230,15 @@ def test_maps_are_encoded_again_only_for_other_memory_or_shapes(on_gpu: FakeDriv
     assert on_gpu.names().count("cuModuleLoadData") == 1
 
 
+def test_sizes_are_judged_once_for_all_memory(on_gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, judged = kernels.padded_sum(), []
+    real = runtime.dispatch
+    monkeypatch.setattr(runtime, "dispatch", lambda *a: judged.append(a[1]["M"]) or real(*a))
+    for rows in (70, 70, 71, 70):
+        kernel(X=Gpu(rows, 64, at=0x2000_0000))  # another output each time
+    assert judged == [70, 71]
+
+
 def test_a_scalar_changed_between_calls_is_seen(on_gpu: FakeDriver) -> None:
     kernel = kernels.scale()
     arrays = {"X": Gpu(4, 8, at=0x2000_0000), "Y": Gpu(4, 8, at=0x3000_0000), "R": Gpu(4, at=0x4000_0000)}

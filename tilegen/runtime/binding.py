@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.checks.integers import check_integers
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
-from tilegen.ir.deal import deal
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
     Descriptor,
@@ -36,6 +34,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.uniform import evaluate, text
 from tilegen.runtime.arrays import ArrayView
+from tilegen.runtime.dispatch import Dispatch
 from tilegen.runtime.sizes import infer_sizes
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.tensor_map import TensorMap
@@ -50,7 +49,6 @@ class Binding:
     `keep`: what holds memory that the arguments point to.
     """
 
-    sizes: Mapping[str, int]
     grid: int
     arguments: tuple[bytes, ...]
     keep: tuple[object, ...] = ()
@@ -102,18 +100,16 @@ def _check_kind(t: TensorShape, view: ArrayView, other: str, device: str, span: 
 def bind(
     plan: Plan,
     views: Mapping[str, ArrayView],
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, int | float],
+    dispatch: Callable[[int], Dispatch],
     device: Device,
     spans: Mapping[str, Span],
 ) -> Binding:
-    """The launch on these arrays, all inputs and outputs among them. `sizes` from `resolve`; `scalars`: every scalar.
+    """The launch on these arrays, all inputs and outputs among them. `dispatch`: for a number of SMs; may refuse.
 
-    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid, and for
-    integers that would not fit 32 bits.
+    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid.
     """
     if all(0 in views[t.name].shape for t in plan.tensors if t.output):
-        return Binding(sizes, 0, ())
+        return Binding(0, ())
     crooked = _layout_faults(plan, views, spans)
     faults = list(crooked.values())
     maps: dict[str, bytes] = {}
@@ -130,20 +126,16 @@ def bind(
             maps[descriptor.name] = device.encode(made)
     if faults:
         raise TilegenError(tuple(dict.fromkeys(faults)))
-    whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
-    values = {**sizes, **whole, "sm_count": device.sm_count}
-    check_integers(plan, values)
-    grid = evaluate(plan.grid, values)
-    table, keep = device.upload(deal(plan.table, values, grid)) if plan.table else (0, None)
-    arguments = tuple(_argument(p, maps, values, scalars, views, table) for p in plan.params)
-    return Binding(sizes, grid, arguments, (keep,))
+    launch = dispatch(device.sm_count)
+    table, keep = (0, None) if launch.table is None else device.upload(launch.table)
+    arguments = tuple(_argument(p, maps, launch.values, views, table) for p in plan.params)
+    return Binding(launch.grid, arguments, (keep,))
 
 
 def _argument(
     param: object,
     maps: Mapping[str, bytes],
-    values: Mapping[str, int],
-    scalars: Mapping[str, int | float],
+    values: Mapping[str, int | float],
     views: Mapping[str, ArrayView],
     table: int,
 ) -> bytes:
@@ -153,7 +145,7 @@ def _argument(
         case SizeParam(name):
             return struct.pack("<i", values[name])
         case ScalarParam(name):
-            return struct.pack("<f", scalars[name])
+            return struct.pack("<f", values[name])
         case PointerParam(tensor):
             return struct.pack("<Q", views[tensor].pointer)
         case StrideParam(tensor, dim):

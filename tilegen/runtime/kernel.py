@@ -24,6 +24,7 @@ from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
 from tilegen.runtime.device_memory import DeviceArray
+from tilegen.runtime.dispatch import Dispatch, dispatch
 from tilegen.runtime.launch import GpuLaunch, encode_cached, gpu_launch
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class Kernel:
         self._result = namedtuple("Outputs", self._outputs, rename=True)  # type: ignore[misc]
         self._loaded: dict[int, driver.Loaded] = {}
         self._resolved: _Recent[_Resolved] = _Recent(_REMEMBERED)
+        self._dispatches: _Recent[Dispatch] = _Recent(_REMEMBERED)
         self._launches: _Recent[GpuLaunch] = _Recent(_REMEMBERED)
         self._tables: _Recent[DeviceArray] = _Recent(_REMEMBERED)
 
@@ -258,7 +260,7 @@ class Kernel:
         from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
 
         def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
-            return bind(self.plan, moved, resolved.sizes, resolved.scalars, device, self._spans)
+            return bind(self.plan, moved, partial(self._dispatch, resolved), device, self._spans)
 
         self.last_report = emulated(self._module, self.entry, self.plan, views, bound)
 
@@ -269,11 +271,16 @@ class Kernel:
             kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
             device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
             with driver.current(kernel.device.index):
-                binding = bind(self.plan, views, resolved.sizes, resolved.scalars, device, self._spans)
+                binding = bind(self.plan, views, partial(self._dispatch, resolved), device, self._spans)
             return gpu_launch(kernel, binding)
 
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
         return self._launches.get((*placed, *request.numbers.items()), make)
+
+    def _dispatch(self, resolved: _Resolved, sm_count: int) -> Dispatch:
+        """Launches that differ only in addresses, such as those of new outputs, share one."""
+        key = (sm_count, *resolved.sizes.items(), *resolved.scalars.items())
+        return self._dispatches.get(key, lambda: dispatch(self.plan, resolved.sizes, resolved.scalars, sm_count))
 
     def _upload(self, device: int, table: npt.NDArray[np.int32]) -> tuple[int, object]:
         """A table of work items on the GPU; launches of the same sizes share one."""

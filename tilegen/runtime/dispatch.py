@@ -1,0 +1,35 @@
+"""What a launch's sizes and scalars determine, whatever the addresses: the grid and the items of each CTA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.checks.integers import check_integers
+from tilegen.ir.deal import deal
+from tilegen.ir.plan import Plan
+from tilegen.ir.uniform import evaluate
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """values: sizes, scalars and `sm_count` by name · grid: CTAs · table: int32[rounds, grid, fields], or None."""
+
+    values: Mapping[str, int | float]
+    grid: int
+    table: npt.NDArray[np.int32] | None
+
+
+def dispatch(plan: Plan, sizes: Mapping[str, int], scalars: Mapping[str, int | float], sm_count: int) -> Dispatch:
+    """The dispatch for a GPU of `sm_count` SMs. `scalars`: every scalar.
+
+    Raises TilegenError for integers that would not fit 32 bits.
+    """
+    whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
+    known = {**sizes, **whole, "sm_count": sm_count}
+    check_integers(plan, known)
+    grid = evaluate(plan.grid, known)
+    return Dispatch({**scalars, **known}, grid, deal(plan.table, known, grid) if plan.table else None)
