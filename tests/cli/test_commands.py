@@ -190,6 +190,15 @@ def test_memory_that_cannot_be_had_is_told_in_words(monkeypatch: pytest.MonkeyPa
     assert "`--size N=…`" in text
 
 
+def test_a_disk_that_is_full_elsewhere_is_not_taken_for_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tilegen.cli.check.compile_spec", full)
+    with pytest.raises(OSError, match="No space left"):
+        tilegen("check", COPY)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that takes nothing")
 @pytest.mark.parametrize(
     ("arguments", "stdout"),

@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tilegen.cli.output import CannotPrintError
+
 _WIDTH = 10_000  # no line is wrapped or cut: a terminal wraps what is wider, and shows all of it
 
 
 def stdout() -> Console:
-    """A console on the present stdout. Raises OSError where the process was started without one."""
+    """A console on the present stdout. Raises CannotPrintError where the process was started without one."""
     if sys.stdout is None:  # its descriptor was closed
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        raise CannotPrintError(errno.EBADF, os.strerror(errno.EBADF))
     return Console(file=sys.stdout, width=_WIDTH, highlight=False)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tilegen.cli.output import CannotPrintError, watched_stdout
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax.span import Source
@@ -42,10 +43,9 @@ class Commands(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         try:
-            return super().main(*arguments, **options)
-        except OSError as error:
-            if error.filename is not None:  # not a stream: a file that no command has answered for
-                raise
+            with watched_stdout():
+                return super().main(*arguments, **options)
+        except CannotPrintError as error:
             reason = error.strerror or str(error)
             click.echo(show((fault(Code.CANNOT_PRINT, None, reason=reason),)).splitlines()[0], err=True)
             _drop_stdout()
