@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,7 +46,9 @@ def _installed(package: str) -> str | None:
 
 
 def _revision() -> str | None:
-    """The commit, with a + where files differ from it; None outside a git checkout."""
+    """The commit, with a + where files differ from it; a copy without its history is told it by TILEGEN_REVISION."""
+    if told := os.environ.get("TILEGEN_REVISION"):
+        return told
     with suppress(OSError, subprocess.SubprocessError):
         git = ["git", "-C", str(ROOT)]
         commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)

@@ -50,7 +50,7 @@ class FakeDriver:
     def __getattr__(self, name: str) -> Any:
         answers = {
             "cuDeviceGet": lambda index: index,
-            "cuDeviceGetName": lambda size, device: b"NVIDIA H200\0\0",
+            "cuDeviceGetName": lambda size, device: b"NVIDIA H200\0\0 \0",
             "cuDeviceGetAttribute": lambda a, device: {"major": self.major, "minor": 0, "sms": 132}[a],
             "cuDriverGetVersion": lambda: 13000,
             "cuDevicePrimaryCtxRetain": lambda device: CONTEXT,

@@ -103,7 +103,7 @@ def device_info(index: int = 0) -> DeviceInfo:
         )
     )
     version = int(call("read its version", driver.cuDriverGetVersion()))
-    text = name.decode(errors="replace").rstrip("\0")
+    text = name.split(b"\0")[0].decode(errors="replace").strip()  # the rest of the 128 bytes may hold anything
     return DeviceInfo(index, text, (version // 1000, version % 1000 // 10), (major, minor), sms)
 
 
