@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -95,3 +96,17 @@ def test_every_command_is_listed_with_options_that_exist() -> None:
 def test_every_sample_kind_named_has_a_sample() -> None:
     for path in re.findall(r"\]\(([\w./]+)\)", README):
         assert (ROOT / path).exists(), path
+
+
+def test_the_speeds_shown_are_those_of_the_record() -> None:
+    record = re.search(r"\[lengths above\]\(([\w/-]+)\.md\)", README)
+    assert record
+    cells = json.loads((ROOT / f"{record[1]}.json").read_text(encoding="utf-8"))["cells"]
+    measured = {(c["workload"]["D"], c["workload"]["S"], c["workload"]["causal"]): c["providers"] for c in cells}
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \(([\d.]+)\) \| (\d+) \(([\d.]+)\) \|$", README, re.M)
+    assert len(rows) * 2 == len(measured) == 18
+    for d, s, *figures in rows:
+        for causal, speed, ratio in ((False, *figures[:2]), (True, *figures[2:])):
+            providers = measured[int(d), int(s), causal]
+            assert speed == f"{providers['tilegen']['tflops']:.0f}"
+            assert ratio == f"{providers['cuDNN']['ours_over_it']['median']:.2f}"
