@@ -35,7 +35,7 @@ def test_shared_memory_names_each_tile_and_what_to_shrink() -> None:
         "b: 10 stages x 8192 bytes = 81920 bytes",
         "c_out: 8192 bytes x 2 consumers = 16384 bytes",
     ]
-    assert d.fixes[0] == "give a fewer stages: `stages a 9`"
+    assert d.fixes[0] == "give a fewer stages: `stages a 8`"
     assert d.span == at(5)
 
 

@@ -94,6 +94,8 @@ def test_local_memory_outside_product_loops_is_allowed() -> None:
 
 def test_overhead_has_limits() -> None:
     assert codes(loop(*STEP, *["R2UR UR4, R5"] * 4, *["MOV R5, R6"] * 4, *["IMAD.MOV.U32 R7, RZ, RZ, R8"] * 4)) == []
+    literals = ["MOV R5, 0xff800000", "IMAD.MOV.U32 R7, RZ, RZ, -0x800000"]  # such as the -inf of `where`
+    assert codes(loop(*STEP, *literals * 20)) == []
     assert only(loop(*STEP, *["R2UR UR4, R5"] * 5)).code == "GATE_OVERHEAD"
     assert only(loop(*STEP, *["MOV R5, R6"] * 4, *["IMAD.MOV.U32 R7, RZ, RZ, R8"] * 5)).code == "GATE_OVERHEAD"
 

@@ -64,7 +64,7 @@ def _shared_memory(plan: ir.Plan) -> Iterator[Diagnostic]:
         kernel=plan.name,
         over=plan.shared_bytes - SHARED_BYTES,
         largest=largest.name,
-        shrink=_shrink(largest),
+        shrink=_shrink(largest, plan.shared_bytes - SHARED_BYTES),
     )
 
 
@@ -78,10 +78,12 @@ def _copies(buffer: ir.Buffer) -> str:
     return f"{stages}{buffer.stage_bytes} bytes{parts}"
 
 
-def _shrink(buffer: ir.Buffer) -> str:
-    if buffer.stages > 1:
-        return f"give {buffer.name} fewer stages: `stages {buffer.name} {buffer.stages - 1}`"
-    return f"use a smaller block for the axes of {buffer.name}"
+def _shrink(buffer: ir.Buffer, over: int) -> str:
+    stages = buffer.stages - -(-over // (buffer.stage_bytes * buffer.parts))
+    if stages > 0:
+        return f"give {buffer.name} fewer stages: `stages {buffer.name} {stages}`"
+    fewer = "fewer stages, and " if buffer.stages > 1 else ""
+    return f"use {fewer}a smaller block for the axes of {buffer.name}"
 
 
 # ---- threads and barriers ----------------------------------------------------------------------------

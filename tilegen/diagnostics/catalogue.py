@@ -49,7 +49,8 @@ class Code(enum.Enum):
     UNKNOWN_NAME = Entry("`{name}` is not declared", ("declare it, or correct the spelling",))
     UNKNOWN_TYPE = Entry("`{name}` is no element type", ("use bf16, f16, f32, i32, bool, or a parameter bound to one",))
     UNKNOWN_FUNCTION = Entry(
-        "there is no function `{name}`", ("docs/language.md lists the functions, the folds and the casts",)
+        "there is no function `{name}`",
+        ("write one of these, or what it computes in terms of them: {known}",),
     )
     WRONG_KIND = Entry("the {kind} `{name}` cannot stand here", ("name the right thing, or rename one of the two",))
     RESERVED_NAME = Entry("`{name}` is built in and cannot be declared", ("choose another name",))
@@ -306,7 +307,10 @@ class Code(enum.Enum):
     FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
     PREDICATE_UNSUPPORTED = Entry(
         "this part of the domain is no affine inequality, and no kernel is built for it yet",
-        ("state it with sums of axes, sizes and scalars",),
+        (
+            "state it with sums of axes, sizes and scalars",
+            "choose by it in an equation: `where(CONDITION, VALUE, -inf)`",
+        ),
     )
     STORE_WITHOUT_ROWS = Entry(
         "the output {output} does not run along {axis}, which is shared out to the consumers",
@@ -443,7 +447,7 @@ class Code(enum.Enum):
         (
             "use smaller blocks, or more consumers for the same block",
             "give the {role} more `registers`",
-            "drop `late` or `ahead`: a step that runs late keeps its values for longer",
+            "drop `late` or `ahead`, where there is one: a step that runs late keeps its values for longer",
         ),
         "values that do not fit go to memory, and the products wait for them",
     )
@@ -607,7 +611,7 @@ class Code(enum.Enum):
     )
     GATE_OVERHEAD = Entry(
         "{loop}: the machine code spends more {what} on every step than the plan accounts for",
-        ("drop the directive named here, or choose smaller blocks",),
+        ("choose smaller blocks, or more consumers", "state conditions on positions as a `domain`, not by `where`"),
         "SASS gate: at most 4 moves to uniform registers and 8 register moves a step",
     )
     GATE_ORDER = Entry(
@@ -617,7 +621,7 @@ class Code(enum.Enum):
     )
     GATE_UNDER = Entry(
         "{loop}: {statement} does not run under {product}: too few {opcode} stand before the wait for it",
-        ("drop `under {product}: {statement}`, or use `batch`",),
+        ("put {product} into a `batch` with the step's other product, in place of `issue` and `under`",),
         "SASS gate: what the plan puts under a product stands between its issue and its wait",
     )
     GATE_LOOP_UNKNOWN = Entry(

@@ -171,8 +171,9 @@ class Elaborator:
             scope.faults.add(Code.NEEDS_INDEX, expr.span, notes=scope.declared(name), name=name, kind=scope.kind(name))
         else:
             scope.faults.add(
-                Code.UNKNOWN_FUNCTION, expr.name.span, got=f"`{name}`", wanted=suggestion(name, FUNCTIONS), name=name
-            )
+                Code.UNKNOWN_FUNCTION, expr.name.span, got=f"`{name}`", wanted=suggestion(name, FUNCTIONS), name=name,
+                known=", ".join(FUNCTIONS),
+            )  # fmt: skip
         return _stand_in(expr.span)
 
     def _function(self, expr: ast.Call, function: Function) -> Expr:
@@ -199,8 +200,9 @@ class Elaborator:
         scope, name = self._scope, expr.name.name
         if name not in FOLDS:
             scope.faults.add(
-                Code.UNKNOWN_FUNCTION, expr.name.span, got=f"`{name}`", wanted=suggestion(name, FOLDS), name=name
-            )
+                Code.UNKNOWN_FUNCTION, expr.name.span, got=f"`{name}`", wanted=suggestion(name, FOLDS), name=name,
+                known=", ".join(FOLDS),
+            )  # fmt: skip
             return _stand_in(expr.span)
         wanted, takes_extra = FOLDS[name]
         if len(expr.args) != wanted or (expr.extra and not takes_extra):

@@ -13,7 +13,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.control_flow import Loop
-from tilegen.targets.hopper.sass import MOVES, TENSOR_CORE, Function, Instruction, count
+from tilegen.targets.hopper.sass import TENSOR_CORE, Function, Instruction, count
 
 MAX_R2UR = 4  # a step; good hand-written code has 0
 MAX_MOVES = 8  # a step; good hand-written code has 2 to 4
@@ -139,7 +139,7 @@ def _loop_faults(function: Function, loop: Loop, gate: LoopGate) -> Iterator[Dia
         yield _differs(Code.GATE_LOCAL_MEMORY, gate, local, "none")
     for what, got, most in (
         ("moves to uniform registers", count(every, "R2UR"), gate.max_r2ur),
-        ("register moves", count(every, *MOVES), gate.max_moves),
+        ("register moves", sum(i.is_copy for i in every), gate.max_moves),
     ):
         if got > most * unrolled:
             yield _differs(Code.GATE_OVERHEAD, gate, got, f"at most {most * unrolled}", what)

@@ -57,6 +57,11 @@ class Instruction:
         """Whether the opcode is one of these, modifiers beyond those named allowed."""
         return any(self.opcode == n or self.opcode.startswith(n + ".") for n in names)
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether it moves a register. A literal that is moved is a value of the spec's own, such as one of `where`."""
+        return self.is_a(*MOVES) and not re.match(r"-?\d", self.operands[-1])
+
     def __str__(self) -> str:
         return " ".join(filter(None, (self.predicate, self.opcode, ", ".join(self.operands))))
 
