@@ -56,6 +56,11 @@ def test_the_streamed_loop_is_found_with_its_products() -> None:
     assert f.evidence()["UTMALDG"] == 0
 
 
+def test_arrivals_that_expect_no_bytes_are_not_evidence_of_counted_bytes() -> None:
+    f = listing("SYNCS.ARRIVE.TRANS64 RZ, [UR4], R0", "SYNCS.ARRIVE.TRANS64.A1T0 RZ, [UR4+0x8], RZ", "EXIT")
+    assert f.evidence()["SYNCS.ARRIVE.TRANS64"] == 1
+
+
 def test_register_splits_and_elections_are_evidence() -> None:
     source = """extern "C" __global__ void __launch_bounds__(384, 1) k(float* p) {
   if (threadIdx.x < 128) {

@@ -32,6 +32,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
     "LDL": ("LDL",),
     "STL": ("STL",),
 }
+_NO_BYTES = ".A1T0"  # of a SYNCS.ARRIVE.TRANS64 that arrives once and expects no bytes
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Function:
 
     def evidence(self) -> dict[str, int]:
         """How often each opcode of EVIDENCE stands in the code, and how many loads are MULTICAST."""
-        counts = {name: count(self.instructions, *opcodes) for name, opcodes in EVIDENCE.items()}
+        telling = [i for i in self.instructions if _NO_BYTES not in i.opcode]
+        counts = {name: count(telling, *opcodes) for name, opcodes in EVIDENCE.items()}
         counts["MULTICAST"] = sum(".MULTICAST" in i.opcode for i in self.instructions)
         return counts
 
