@@ -142,3 +142,24 @@ def test_case_41_no_steps_one_step_fewer_steps_than_stages(stages: int) -> None:
         kernel(A=a, B=b, C=c)
         expected = a.astype(np.float64) @ b.astype(np.float64)
         np.testing.assert_allclose(c.astype(np.float64), expected, atol=0.1, rtol=1e-2)
+
+
+def test_an_output_that_no_work_would_reach_is_named() -> None:
+    """Beside an axis of extent 0 that it does not run along, an output would hold whatever was there."""
+    kernel = tilegen.compile("""kernel k {
+      size   B, M
+      input  X: f32[M, 64]
+      input  Y: f32[B, M, 64]
+      output C: f32[B, M, 64]
+      output Z: f32[M]
+      tile x[i, d] = X[i, d]
+      tile y[i, d] = Y[b, i, d]
+      C[b, i, d] = y[i, d] + x[i, d]
+      Z[i] = sum[d](x[i, d])
+    }""")
+    x = np.ones((70, 64), np.float32)
+    error = refusal(kernel, X=x, Y=np.ones((0, 70, 64), np.float32))
+    assert [(d.code, "output Z" in d.message) for d in error.diagnostics] == [("OUTPUT_UNWRITTEN", True)]
+    np.testing.assert_array_equal(kernel(X=x, Y=np.ones((1, 70, 64), np.float32)).Z, np.full(70, 64, np.float32))
+    empty = kernel(X=x[:0], Y=np.ones((3, 0, 64), np.float32))
+    assert empty.C.shape == (3, 0, 64)

@@ -175,6 +175,10 @@ def test_code_after_an_unconditional_exit_is_in_no_loop() -> None:
 def test_an_absent_or_failing_disassembler_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TilegenError, match="DISASSEMBLER_FAILED"):
         disassemble(b"no cubin")
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", "/dev/null/nowhere")
+        with pytest.raises(TilegenError, match=r"DISASSEMBLER_FAILED.*Not a directory"):
+            disassemble(b"")
     monkeypatch.setattr(sass, "nvdisasm", lambda: None)
     with pytest.raises(TilegenError, match="DISASSEMBLER_MISSING"):
         disassemble(b"")

@@ -161,6 +161,7 @@ def test_what_may_overflow_its_type_may_be_infinite() -> None:
     want = evaluate(program, {"N": 3}, {}, {"X": X})["Y"]
     assert compare(want, np.array([60000, np.inf, -np.inf], dtype=np.float16), ()).right
     assert not compare(want, np.array([60000, np.nan, -np.inf], dtype=np.float16), ()).right
+    assert not compare(want, np.array([60000, np.inf, np.inf], dtype=np.float16), ()).right
     assert not compare(want, np.array([np.inf, np.inf, -np.inf], dtype=np.float16), ()).right
 
 

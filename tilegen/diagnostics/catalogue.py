@@ -702,6 +702,10 @@ class Code(enum.Enum):
         "several positions of the output {tensor} share one place in memory: its dimension {dim} has stride 0",
         ("pass an output that is not expanded",),
     )
+    OUTPUT_UNWRITTEN = Entry(
+        "at these sizes {kernel} has no work to share out, and the output {output}, which has elements, would stay as it is",
+        ("compute {output} by a kernel of its own", "do not call {kernel} for sizes of 0"),
+    )
     OUTPUT_READ_ONLY = Entry(
         "the output {tensor} is given as an array that may not be written",
         ("pass a writable array", "leave {tensor} out: the call then makes one"),

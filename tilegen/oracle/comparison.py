@@ -48,7 +48,7 @@ def compare(result: Result, got: Array, batch_axes: tuple[int, ...]) -> Comparis
     with np.errstate(all="ignore"):
         finite = np.isfinite(value)
         may_overflow = result.defined & finite & np.isinf(allowed)
-        same = np.where(finite, np.isfinite(got) | (may_overflow & ~np.isnan(got)), _identical(got, value))
+        same = np.where(finite, np.isfinite(got) | (may_overflow & (got * value > 0)), _identical(got, value))
         outside = ~result.defined & ~(_identical(got, value) | (np.abs(got - value) <= allowed))
         wrong = np.where(result.defined, ~same, outside)
         counted = result.defined & finite & np.isfinite(got)

@@ -106,7 +106,8 @@ def bind(
 ) -> Binding:
     """The launch on these arrays, all inputs and outputs among them. `dispatch`: for a number of SMs; may refuse.
 
-    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid.
+    Raises TilegenError with everything that strides, alignment and the rules of TMA forbid, and where an axis of
+    extent 0 leaves no CTA to write an output that does not run along it.
     """
     if all(0 in views[t.name].shape for t in plan.tensors if t.output):
         return Binding(0, ())
@@ -127,6 +128,9 @@ def bind(
     if faults:
         raise TilegenError(tuple(dict.fromkeys(faults)))
     launch = dispatch(device.sm_count)
+    if not launch.grid:
+        name = next(t.name for t in plan.tensors if t.output and 0 not in views[t.name].shape)
+        fail(Code.OUTPUT_UNWRITTEN, spans.get(name), output=name, kernel=plan.name)
     table, keep = (0, None) if launch.table is None else device.upload(launch.table)
     arguments = tuple(_argument(p, maps, launch.values, views, table) for p in plan.params)
     return Binding(launch.grid, arguments, (keep,))

@@ -138,11 +138,14 @@ def disassemble(cubin: bytes) -> str:
     tool = nvdisasm()
     if tool is None:
         fail(Code.DISASSEMBLER_MISSING, None)
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        # -ndf: it would name targets of indirect jumps, which there are none of, for a third of its time
-        done = subprocess.run([tool, "-c", "-gi", "-ndf", file.name], capture_output=True, text=True, check=False)
+    try:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            # -ndf: it would name targets of indirect jumps, which there are none of, for a third of its time
+            done = subprocess.run([tool, "-c", "-gi", "-ndf", file.name], capture_output=True, text=True, check=False)
+    except OSError as error:  # no room for temporary files
+        fail(Code.DISASSEMBLER_FAILED, None, reason=error.strerror or str(error))
     if done.returncode:
         fail(Code.DISASSEMBLER_FAILED, None, reason=done.stderr.strip().replace(file.name, "the cubin"))
     return strip_root(done.stdout)
