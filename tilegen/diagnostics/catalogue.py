@@ -703,7 +703,7 @@ class Code(enum.Enum):
         ("pass an output that is not expanded",),
     )
     OUTPUT_UNWRITTEN = Entry(
-        "at these sizes {kernel} has no work to share out, and the output {output}, which has elements, would stay as it is",
+        "{kernel} has nothing to do at these sizes, and the output {output}, which has elements, would stay as it is",
         ("compute {output} by a kernel of its own", "do not call {kernel} for sizes of 0"),
     )
     OUTPUT_READ_ONLY = Entry(
