@@ -68,6 +68,20 @@ def test_a_value_of_the_wrong_kind_is_refused(value: Any) -> None:
     assert codes(error) == ["SCALAR_VALUE"]
 
 
+@pytest.mark.parametrize("value", [1e39, -3.4028236e38, 10**400])
+def test_a_number_beyond_f32_is_refused(value: float) -> None:
+    with pytest.raises(TilegenError) as error:
+        scalar_values(load(ROOT / FA3, {}), {}, {"scale": value})
+    assert codes(error) == ["SCALAR_VALUE"]
+
+
+def test_numbers_within_f32_are_rounded_to_it() -> None:
+    largest = float(np.finfo(np.float32).max)
+    program = spec("kernel k { size N  input X: f32[N]  output Y: f32[N]  scalar a: f32  Y[i] = a * X[i] }")
+    for value, wanted in ((largest, largest), (3.40282353e38, largest), (np.inf, np.inf), (-np.inf, -np.inf)):
+        assert scalar_values(program, {"N": 3}, {"a": value}) == {"a": wanted}
+
+
 def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(TilegenError) as error:
         scalar_values(spec(WINDOW), {}, {"left": 1.5, "rihgt": 2, "right": 0.5})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from tilegen.oracle.arithmetic import apply
 from tilegen.oracle.field import Field
 
 Value = float | int
+
+_F32_BOUND = float(2**128 - 2**103)  # what is as large rounds to infinity
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -57,7 +60,7 @@ def _value(scalar: Scalar, sizes: Mapping[str, object], given: Mapping[str, Valu
         return fault(Code.SCALAR_MISSING, scalar.span, scalar=scalar.name, dtype=scalar.dtype)
     typed = _typed(value, scalar.dtype)
     if typed is None:
-        wanted = "a whole number below 2**31" if scalar.dtype is DType.I32 else "a number"
+        wanted = "a whole number below 2**31" if scalar.dtype is DType.I32 else "a number in the range of f32"
         return fault(
             Code.SCALAR_VALUE, scalar.span, got=str(value), wanted=wanted,
             value=value, scalar=scalar.name, dtype=scalar.dtype,
@@ -76,10 +79,18 @@ def _typed(value: object, dtype: DType) -> Value | None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return None
     if dtype is DType.I32:
-        whole = float(value).is_integer() and -(2**31) <= value < 2**31
+        whole = -(2**31) <= value < 2**31 and float(value).is_integer()
         return int(value) if whole else None
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
+    if np.isfinite(number := _float(value)) and abs(number) >= _F32_BOUND:
+        return None
+    return float(np.float32(number))
+
+
+def _float(value: float | np.floating[Any] | np.integer[Any]) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond float64
+        return _F32_BOUND
 
 
 def _default(expr: Expr, sizes: Mapping[str, object]) -> float | None:
