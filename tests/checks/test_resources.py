@@ -6,8 +6,9 @@ import pytest
 
 from tests.plan import edits
 from tests.plan.plans import F32, at, attention, gemm
+from tilegen.checks.grid import check_grid
 from tilegen.checks.liveness import live_points
-from tilegen.checks.resources import OVERHEAD, SHARED_BYTES, check, check_grid, register_needs
+from tilegen.checks.resources import OVERHEAD, SHARED_BYTES, check, register_needs
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.uniform import Int, op

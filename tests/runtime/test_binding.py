@@ -26,7 +26,7 @@ from tilegen.ir.plan import (
     StrideParam,
     TensorShape,
 )
-from tilegen.ir.uniform import Int, Sym
+from tilegen.ir.uniform import Int, Sym, op
 from tilegen.runtime.arrays import ArrayView, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve, tensor_map
 from tilegen.runtime.dispatch import dispatch
@@ -141,6 +141,12 @@ def test_an_array_that_lies_backwards_is_told_once(strides: tuple[int, int], dim
     (d,) = faults(gemm(), A=view(64, 64, strides=strides, at=BASE + 2**20), B=view(64, 64), C=view(64, 64))
     assert d.code == "ARRAY_BACKWARDS"
     assert f"along its dimension {dim}" in d.message
+
+
+def test_more_ctas_than_a_grid_takes_are_refused() -> None:
+    plan = replace(gemm(), grid=op("mul", "M", Int(2**25)))
+    (d,) = faults(plan, A=view(128, 64), B=view(64, 64), C=view(128, 64))
+    assert (d.code, d.got) == ("GRID_TOO_LARGE", "4294967296 CTAs")
 
 
 def test_strides_of_single_positions_do_not_matter() -> None:

@@ -1,11 +1,11 @@
-"""What a plan asks of the machine: shared memory, registers, threads, named barriers, CTAs.
+"""What a plan asks of the machine: shared memory, registers, threads, named barriers.
 
 The user's schedule decides these, so every message says what to make smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilegen.checks.liveness import live_points
@@ -14,13 +14,11 @@ from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
-from tilegen.ir.uniform import evaluate
 from tilegen.syntax.span import Span
 
 SHARED_BYTES = 232448  # a CTA's dynamic shared memory on sm_90: 227 KiB
 MAX_THREADS = 1024
 MAX_REGISTERS = 255
-MAX_CTAS = 2**31 - 1
 NAMED_BARRIERS = 16
 # Registers a thread needs beside its fragments: addresses, cursors, loop counters, temporaries. For consumers from
 # hand-written kernels of this kind: of 160 registers, accumulators and operands of 132 fit beside about 10 of row
@@ -37,14 +35,6 @@ def check(plan: ir.Plan) -> list[Diagnostic]:
         *_register_file(plan),
         *(d for need in register_needs(plan) for d in _role_registers(plan, need)),
     ]
-
-
-def check_grid(plan: ir.Plan, symbols: Mapping[str, int]) -> list[Diagnostic]:
-    """What is wrong with the number of CTAs at these sizes; `symbols` also gives sm_count."""
-    ctas = evaluate(plan.grid, symbols)
-    if ctas <= MAX_CTAS:
-        return []
-    return [fault(Code.GRID_TOO_LARGE, None, kernel=plan.name, got=f"{ctas} CTAs", wanted=f"at most {MAX_CTAS}")]
 
 
 # ---- shared memory -----------------------------------------------------------------------------------

@@ -7,10 +7,8 @@ output form the grid. `grid`, `stream` and `hold` override it.
 
 from __future__ import annotations
 
-from tilegen.ir.folded import Elementwise, Exponent, FoldedProgram, Output, Product, Reduce
+from tilegen.ir.folded import Exponent, FoldedProgram, Output, Product, Reduce
 from tilegen.ir.scheduled import AxisRole
-from tilegen.ir.tile import Axis
-from tilegen.passes.expressions import positions
 
 HOLD_LIMIT = 256
 
@@ -38,12 +36,3 @@ def default_roles(program: FoldedProgram) -> tuple[AxisRole, ...]:
         elif axis.name in free:
             roles.append(AxisRole(axis.name, "grid", 1, axis.span))
     return tuple(roles)
-
-
-def used_as_number(program: FoldedProgram) -> frozenset[str]:
-    """Axes whose position occurs in an element-wise expression."""
-    return frozenset().union(*(positions(op.value) for op in program.ops if isinstance(op, Elementwise)))
-
-
-def extent_of(axis: Axis) -> int | None:
-    return axis.extent.constant

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.checks.grid import check_grid
 from tilegen.checks.integers import check_integers
+from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.deal import deal
 from tilegen.ir.plan import Plan
 from tilegen.ir.uniform import evaluate
@@ -26,10 +28,12 @@ class Dispatch:
 def dispatch(plan: Plan, sizes: Mapping[str, int], scalars: Mapping[str, int | float], sm_count: int) -> Dispatch:
     """The dispatch for a GPU of `sm_count` SMs. `scalars`: every scalar.
 
-    Raises TilegenError for integers that would not fit 32 bits.
+    Raises TilegenError for more CTAs than a grid takes, and for integers that would not fit 32 bits.
     """
     whole = {name: value for name, value in scalars.items() if isinstance(value, int)}
     known = {**sizes, **whole, "sm_count": sm_count}
+    if faults := check_grid(plan, known):
+        raise TilegenError(tuple(faults))
     check_integers(plan, known)
     grid = evaluate(plan.grid, known)
     return Dispatch({**scalars, **known}, grid, deal(plan.table, known, grid) if plan.table else None)
