@@ -251,7 +251,7 @@ def test_a_scalar_changed_between_calls_is_seen(on_gpu: FakeDriver) -> None:
 
 
 def test_many_launches_are_forgotten_in_turn() -> None:
-    recent: runtime._Recent[int] = runtime._Recent(2)
+    recent: runtime._Recent[int] = runtime._Recent(lambda value: 0, 2)
     made: list[int] = []
 
     def get(key: int) -> int:
@@ -260,3 +260,15 @@ def test_many_launches_are_forgotten_in_turn() -> None:
     for key in (1, 2, 1, 3, 2, 1):
         assert get(key) == key
     assert made == [1, 2, 3, 1]
+
+
+def test_what_takes_much_memory_is_forgotten_sooner() -> None:
+    recent: runtime._Recent[int] = runtime._Recent(lambda value: value, 9, 100)
+    made: list[int] = []
+
+    def get(key: int) -> int:
+        return recent.get(key, lambda: made.append(key) or key)
+
+    for key in (40, 50, 40, 30, 40, 200, 200):
+        assert get(key) == key
+    assert made == [40, 50, 30, 40, 200]

@@ -9,9 +9,6 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
@@ -46,24 +43,25 @@ _L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what 
 class Binding:
     """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order.
 
-    `keep`: what holds memory that the arguments point to.
+    `keep`: what holds memory that the arguments point to, and `kept` its bytes.
     """
 
     grid: int
     arguments: tuple[bytes, ...]
     keep: tuple[object, ...] = ()
+    kept: int = 0
 
 
 @dataclass(frozen=True)
 class Device:
     """What a launch needs of the place where it runs.
 
-    encode: a tensor map's 128 bytes · upload: (address, what keeps it) of a table of items put into its memory.
+    encode: a tensor map's 128 bytes · upload: (address, what keeps it) of a dispatch's table put into its memory.
     """
 
     sm_count: int
     encode: Callable[[TensorMap], bytes]
-    upload: Callable[[npt.NDArray[np.int32]], tuple[int, object]]
+    upload: Callable[[Dispatch], tuple[int, object]]
 
 
 def output_shapes(plan: Plan, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
@@ -131,9 +129,9 @@ def bind(
     if not launch.grid:
         name = next(t.name for t in plan.tensors if t.output and 0 not in views[t.name].shape)
         fail(Code.OUTPUT_UNWRITTEN, spans.get(name), output=name, kernel=plan.name)
-    table, keep = (0, None) if launch.table is None else device.upload(launch.table)
+    table, keep = (0, None) if launch.table is None else device.upload(launch)
     arguments = tuple(_argument(p, maps, launch.values, views, table) for p in plan.params)
-    return Binding(launch.grid, arguments, (keep,))
+    return Binding(launch.grid, arguments, (keep,), launch.bytes)
 
 
 def _argument(

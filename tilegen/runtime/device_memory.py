@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -27,6 +28,10 @@ class DeviceArray:
             weakref.finalize(self, _free, self._pointer, device)
             if host.nbytes:
                 call("copy to the GPU", cuda().cuMemcpyHtoD(self._pointer, host.ctypes.data, host.nbytes))
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def pointer(self) -> int:

@@ -16,13 +16,21 @@ from tilegen.ir.plan import Plan
 from tilegen.ir.uniform import evaluate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dispatch:
-    """values: sizes, scalars and `sm_count` by name · grid: CTAs · table: int32[rounds, grid, fields], or None."""
+    """values: sizes, scalars and `sm_count` by name · grid: CTAs · table: int32[rounds, grid, fields], or None.
+
+    Each is equal to itself alone, and so a key for what is made of its table.
+    """
 
     values: Mapping[str, int | float]
     grid: int
     table: npt.NDArray[np.int32] | None
+
+    @property
+    def bytes(self) -> int:
+        """That the table takes."""
+        return 0 if self.table is None else self.table.nbytes
 
 
 def dispatch(plan: Plan, sizes: Mapping[str, int], scalars: Mapping[str, int | float], sm_count: int) -> Dispatch:

@@ -17,6 +17,7 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Plan
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.binding import Binding, Device
+from tilegen.runtime.dispatch import Dispatch
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 EMULATED_SMS = 2  # enough for CTAs to work through several items each, also in small problems
@@ -35,7 +36,12 @@ def emulated(
     """
     memory = GlobalMemory()
     moved = {name: replace(view, pointer=_map(memory, view)) for name, view in views.items()}
-    device = Device(EMULATED_SMS, TensorMap.to_bits, lambda table: (memory.alloc(table), table))
+
+    def upload(launch: Dispatch) -> tuple[int, object]:
+        assert launch.table is not None
+        return memory.alloc(launch.table), launch.table
+
+    device = Device(EMULATED_SMS, TensorMap.to_bits, upload)
     binding = bind(moved, device)
     if not binding.grid:
         return None

@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import TilegenError
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _REMEMBERED = 512  # launches
+_REMEMBERED_BYTES = 256 << 20  # in tables of work items, on the host and on each GPU
 _HOST = describe(np.empty(0))  # a kernel called without any array makes numpy ones
 _V = TypeVar("_V")
 
@@ -104,10 +104,10 @@ class Kernel:
         self._numbers = {s.name for s in program.sizes} | self._scalars.keys()
         self._result = namedtuple("Outputs", self._outputs, rename=True)  # type: ignore[misc]
         self._loaded: dict[int, driver.Loaded] = {}
-        self._resolved: _Recent[_Resolved] = _Recent(_REMEMBERED)
-        self._dispatches: _Recent[Dispatch] = _Recent(_REMEMBERED)
-        self._launches: _Recent[GpuLaunch] = _Recent(_REMEMBERED)
-        self._tables: _Recent[DeviceArray] = _Recent(_REMEMBERED)
+        self._resolved: _Recent[_Resolved] = _Recent(lambda resolved: 0)
+        self._dispatches: _Recent[Dispatch] = _Recent(lambda made: made.bytes)
+        self._launches: _Recent[GpuLaunch] = _Recent(lambda launch: launch.kept)
+        self._tables: _Recent[DeviceArray] = _Recent(lambda array: array.nbytes)
 
     def __repr__(self) -> str:
         return f"<tilegen kernel {self.program.title}: {', '.join(self._tensors)}>"
@@ -282,9 +282,10 @@ class Kernel:
         key = (sm_count, *resolved.sizes.items(), *resolved.scalars.items())
         return self._dispatches.get(key, lambda: dispatch(self.plan, resolved.sizes, resolved.scalars, sm_count))
 
-    def _upload(self, device: int, table: npt.NDArray[np.int32]) -> tuple[int, object]:
-        """A table of work items on the GPU; launches of the same sizes share one."""
-        made = self._tables.get((device, table.shape, table.tobytes()), lambda: DeviceArray(table, device))
+    def _upload(self, device: int, launch: Dispatch) -> tuple[int, object]:
+        """A table of work items on the GPU; launches of the same dispatch share one."""
+        assert launch.table is not None
+        made = self._tables.get((device, launch), partial(DeviceArray, launch.table, device))
         return made.pointer, made
 
     def _on(self, device: int) -> driver.Loaded:
@@ -297,16 +298,18 @@ class Kernel:
 
 
 class _Recent(Generic[_V]):
-    """The values made last, by key."""
+    """The values made last, by key. `weigh`: the bytes that one holds."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, weigh: Callable[[_V], int], most: int = _REMEMBERED, bytes: int = _REMEMBERED_BYTES) -> None:
+        self._weigh, self._most, self._bytes = weigh, most, bytes
+        self._held = 0
         self._values: OrderedDict[Any, _V] = OrderedDict()
 
     def get(self, key: Any, make: Callable[[], _V]) -> _V:
         value = self._values.get(key)
         if value is None:
             value = self._values[key] = make()
-            if len(self._values) > self._limit:
-                self._values.popitem(last=False)
+            self._held += self._weigh(value)
+            while len(self._values) > 1 and (len(self._values) > self._most or self._held > self._bytes):
+                self._held -= self._weigh(self._values.popitem(last=False)[1])
         return value

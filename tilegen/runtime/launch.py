@@ -26,6 +26,7 @@ class GpuLaunch:
     grid: int
     pointers: int  # address of the array of pointers to the arguments
     storage: tuple[object, ...]
+    kept: int  # bytes on the GPU that `storage` holds
 
     def __call__(self, stream: int) -> None:
         """Put one launch on the stream (0 is the default one)."""
@@ -44,4 +45,4 @@ def gpu_launch(kernel: driver.Loaded, binding: Binding) -> GpuLaunch:
     for offset, argument in zip(offsets, binding.arguments, strict=True):
         ctypes.memmove(base + offset, argument, len(argument))
     pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers, *binding.keep))
+    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers, *binding.keep), binding.kept)
