@@ -1,5 +1,6 @@
 """Faults that users of such kernels met elsewhere: each an input and the right behaviour, by the number it has in the
-project's list of them. Kernels run in the emulator; case 49 (streams and graphs) is in tests/gpu."""
+project's list of them. Kernels run in the emulator; case 49 (streams and graphs) is in tests/gpu, and with a driver
+that only counts in tests/runtime/test_kernel.py."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import pytest
 
 import tilegen
 from tests import formulas
+from tests.layouts import NO_FAR_ARRAYS, far
 from tilegen.runtime.kernel import Kernel
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -94,6 +96,43 @@ def test_case_21_odd_lengths(length: int) -> None:
     check_attention(length, length, causal=False)
 
 
+def check_views(q: Any, k: Any, v: Any, o: Any, lse: Any) -> None:
+    """Of one batch: attention on these arrays as they lie."""
+    rng = np.random.default_rng(q.shape[1])
+    for x in (q, k, v):
+        if x.flags.writeable:
+            x[...] = rng.standard_normal(x.shape).astype(BF16)
+    attention(True)(Q=q, K=k, V=v, O=o, LSE=lse)
+    wanted_o, wanted_lse = formulas.attention(q, k, v, scale=64**-0.5, causal=True)
+    np.testing.assert_allclose(o.astype(np.float64), wanted_o, atol=2e-2, rtol=2e-2)
+    np.testing.assert_allclose(lse, wanted_lse, atol=1e-4)
+
+
+@NO_FAR_ARRAYS
+def test_case_25_the_last_element_lies_past_32_bits() -> None:
+    """In inputs, in what rows of O are stored to, and in LSE."""
+    strides = (0, 64, 2**32, 1)
+    q, k, v, o = (far((1, 70, 2, 64), strides, BF16) for _ in range(4))
+    check_views(q, k, v, o, far((1, 2, 70), (0, 2**32, 1), np.float32))
+
+
+@NO_FAR_ARRAYS
+def test_case_26_keys_stored_by_token_reach_past_32_bits() -> None:
+    """[S, B, D] viewed as [B, S, 1, D] with S * stride > 2**31."""
+    q, o = np.empty((1, 70, 1, 64), BF16), np.empty((1, 70, 1, 64), BF16)
+    k, v = (far((90, 1, 64), (2**26, 64, 1), BF16)[:, :, None].transpose(1, 0, 2, 3) for _ in range(2))
+    assert k.strides[1] * 89 > 2**31 * 2
+    check_views(q, k, v, o, np.empty((1, 1, 70), np.float32))
+
+
+def test_case_28_expanded_keys_are_read_through_a_stride_of_0() -> None:
+    rng = np.random.default_rng(28)
+    q, o = np.empty((3, 70, 4, 64), BF16), np.empty((3, 70, 4, 64), BF16)
+    k, v = (np.broadcast_to(rng.standard_normal((1, 90, 1, 64)).astype(BF16), (3, 90, 4, 64)) for _ in range(2))
+    assert k.strides[0] == k.strides[2] == 0
+    check_views(q, k, v, o, np.empty((3, 4, 70), np.float32))
+
+
 def refusal(kernel: Kernel, **arrays: Any) -> tilegen.TilegenError:
     with pytest.raises(tilegen.TilegenError) as caught:
         kernel(**arrays)
@@ -107,6 +146,17 @@ def test_case_30_rows_that_are_no_multiple_of_16_bytes_are_named() -> None:
     assert "500" in str(error) + "".join(d.got for d in error.diagnostics)
 
 
+@pytest.mark.parametrize("columns", [250, 252])
+def test_case_31_rows_of_250_and_of_252_floats(columns: int) -> None:
+    kernel = tilegen.compile(SAMPLES / "copy.tile", T="f32")
+    x = np.arange(16.0 * columns, dtype=np.float32).reshape(16, columns)
+    if columns % 4:
+        error = refusal(kernel, X=x)
+        assert any(d.code == "TMA_STRIDE_ALIGNMENT" and "X" in d.message for d in error.diagnostics)
+    else:
+        np.testing.assert_array_equal(kernel(X=x), x)
+
+
 def test_case_32_a_base_off_by_4_bytes_is_named() -> None:
     kernel = tilegen.compile(SAMPLES / "copy.tile", T="f16")
     whole = np.ones(16 * 256 + 64, np.float16)
@@ -115,8 +165,8 @@ def test_case_32_a_base_off_by_4_bytes_is_named() -> None:
     assert any(d.code == "TMA_ADDRESS" and "X" in d.message for d in error.diagnostics)
 
 
-@pytest.mark.parametrize("rows", [1, 5, 127, 129, 300])
-def test_case_40_a_partial_last_tile_of_a_vector(rows: int) -> None:
+@pytest.mark.parametrize("rows", [1, 5, 63, 127, 129, 300])
+def test_cases_34_and_40_a_partial_last_tile_of_a_vector(rows: int) -> None:
     kernel = tilegen.compile(SAMPLES / "gemm_logsumexp.tile", D=64)
     rng = np.random.default_rng(rows)
     h, w = (rng.standard_normal((n, 64)).astype(BF16) for n in (rows, 200))

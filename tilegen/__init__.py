@@ -25,15 +25,17 @@ def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
 
     Call it with arrays by name: `kernel(Q=q, K=k, V=v)`. One output comes back as itself, several as a named tuple.
     What was compiled before comes from the cache on disk, unless the variable TILEGEN_CACHE is `off`.
-    `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`. Raises TilegenError with every
+    `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`; numbers and element types may be those
+    of torch and numpy too (`T=torch.float16`). Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned.
     """
     from pathlib import Path
 
     from tilegen.runtime.compilation import compile_source
+    from tilegen.runtime.parameters import plain
     from tilegen.syntax.reading import read_source
     from tilegen.syntax.span import Source
 
     text = isinstance(spec, str) and "{" in spec
     source = Source("<text>", str(spec)) if text else read_source(Path(spec))
-    return compile_source(source, params).kernel()
+    return compile_source(source, {name: plain(value) for name, value in params.items()}).kernel()

@@ -228,6 +228,8 @@ def _bad(k: Kernel, name: str) -> dict[str, Any]:
             "a start off by 4 bytes": lambda: {"V": t(2 * 96 * 2 * D + 2)[2:].view(2, 96, 2, D)},
             "an output in one place": lambda: {"O": t(2, 1, 2, D).expand(2, 64, 2, D)},
             "a negative scale": lambda: {"scale": -1.0},
+            "queries that require a gradient": lambda: {"Q": q.requires_grad_()},
+            "a scale on the GPU": lambda: {"scale": torch.ones((), device=DEVICE)},
             "a misspelt name": lambda: {"scael": 1.0},
         }[name]()
     )

@@ -115,6 +115,8 @@ BAD = {  # the catalogue's code, and what its message must name; cases 30 and 32
     "a start off by 4 bytes": ("TMA_ADDRESS", "V"),
     "an output in one place": ("OUTPUT_OVERLAP", "O"),
     "a negative scale": ("SCALAR_CONSTRAINT", "scale"),
+    "queries that require a gradient": ("ARRAY_GRADIENT", "Q"),
+    "a scale on the GPU": ("SCALAR_VALUE", "scale"),
     "a misspelt name": ("UNKNOWN_ARGUMENT", "scael"),
 }
 

@@ -22,9 +22,16 @@ class TorchLike:
         self.dtype = dtype
         self.device = SimpleNamespace(type=device, index=index)
         self.shape = (3, 5)
+        self.requires_grad = self.negative = False
+        self.pointer = 4096
 
     def data_ptr(self) -> int:
-        return 4096
+        if self.pointer < 0:
+            raise RuntimeError("no data pointer\nof a sparse tensor")
+        return self.pointer
+
+    def is_neg(self) -> bool:
+        return self.negative
 
     def stride(self) -> tuple[int, ...]:
         return (8, 1)
@@ -84,6 +91,43 @@ def test_torch_tensors() -> None:
     assert describe(TorchLike("torch.float64", "cpu")).dtype == "float64"
     with pytest.raises(TilegenError, match=r"NOT_AN_ARRAY.*Q is given.*on"):
         describe(TorchLike("torch.float16", "mps"), "Q")
+
+
+def test_torch_tensors_that_are_no_memory_are_refused() -> None:
+    t = TorchLike("torch.float32", "cuda", 0)
+    t.pointer = -1
+    with pytest.raises(TilegenError, match=r"NOT_AN_ARRAY.*Q.*without strides \(no data pointer\)"):
+        describe(t, "Q")
+    t.pointer = 0  # of a subclass that only wraps others
+    with pytest.raises(TilegenError, match=r"NOT_AN_ARRAY.*Q is given as a TorchLike, which has no memory"):
+        describe(t, "Q")
+    t.shape = (0, 5)
+    assert describe(t, "Q").pointer == 0
+    t.negative = True
+    with pytest.raises(TilegenError, match=r"NOT_AN_ARRAY.*Q.*yet to be negated"):
+        describe(t, "Q")
+
+
+def test_torch_tensors_that_require_a_gradient_are_refused_where_one_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = ModuleType("torch")
+    recording = [True]
+    torch.is_grad_enabled = lambda: recording[0]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    t = TorchLike("torch.float16", "cuda", 0)
+    assert describe(t, "Q").pointer == 4096
+    t.requires_grad = True
+    with pytest.raises(TilegenError, match=r"ARRAY_GRADIENT.*Q requires a gradient"):
+        describe(t, "Q")
+    recording[0] = False
+    assert describe(t, "Q").pointer == 4096
+
+
+def test_arrays_that_may_not_change_are_known() -> None:
+    exporter = type("Array", (Exporter,), {"__module__": "jaxlib._jax"})
+    assert describe(exporter(np.zeros(3, np.float32))).read_only
+    assert not describe(Exporter(np.zeros(3, np.float32))).read_only
 
 
 def test_cuda_array_interface() -> None:

@@ -698,6 +698,18 @@ class Code(enum.Enum):
         "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",
         ("pass an array that starts on a {bytes}-byte boundary and whose rows are multiples of {bytes} bytes long",),
     )
+    ARRAY_ELEMENT_ALIGNMENT = Entry(
+        "{tensor} has elements of {bytes} bytes, and {what} is not a multiple of that",
+        ("copy {tensor} into an array of its own",),
+    )
+    ARRAY_GRADIENT = Entry(
+        "{tensor} requires a gradient, and a kernel does not hand one back",
+        (
+            "call the kernel under `torch.no_grad()`, or pass `{tensor}.detach()`",
+            "to have gradients, call it in the `forward` of a `torch.autograd.Function` whose `backward` you write",
+        ),
+        "PyTorch would go on as though the outputs did not depend on {tensor}",
+    )
     OUTPUT_OVERLAP = Entry(
         "several positions of the output {tensor} share one place in memory: its dimension {dim} has stride 0",
         ("pass an output that is not expanded",),

@@ -50,6 +50,16 @@ class DType(enum.Enum):
         return self.value
 
 
+# as Python's array libraries call them
+BY_WORD = {
+    "bfloat16": DType.BF16,
+    "float16": DType.F16,
+    "float32": DType.F32,
+    "int32": DType.I32,
+    "bool": DType.BOOL,
+}
+
+
 @cache
 def _numpy() -> dict[str, np.dtype[Any]]:
     # not at the top: a kernel that comes from the cache is often only written to a file

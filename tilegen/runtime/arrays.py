@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.dtypes import DType
+from tilegen.ir.dtypes import BY_WORD, DType
 
 CPU = "cpu"
 
@@ -47,7 +47,7 @@ def describe(array: Any, name: str = "array") -> ArrayView:
 
     Raises TilegenError naming `name` where it is no array, or lives on a device that is neither CPU nor CUDA.
     """
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):  # nothing heeds a mask
         dtype, fixed = _numpy_type(array.dtype), not array.flags.writeable
         return ArrayView(array.ctypes.data, array.shape, array.strides, dtype, CPU, "numpy", array, 0, fixed)
     module = type(array).__module__
@@ -57,7 +57,7 @@ def describe(array: Any, name: str = "array") -> ArrayView:
     if interface is not None:
         framework = "cupy" if module.split(".")[0] == "cupy" else "cuda_array_interface"
         return _of_interface(array, interface, framework)
-    if hasattr(array, "__dlpack__"):
+    if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray):
         return _of_dlpack(array, name)
     fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"{module}.{type(array).__qualname__}")
 
@@ -65,13 +65,6 @@ def describe(array: Any, name: str = "array") -> ArrayView:
 # ---- the ways in ---------------------------------------------------------------------------------
 
 _TORCH_TYPES: dict[Any, DType | str] = {}
-_BY_NAME = {
-    "bfloat16": DType.BF16,
-    "float16": DType.F16,
-    "float32": DType.F32,
-    "int32": DType.I32,
-    "bool": DType.BOOL,
-}
 _NUMPY_TYPES: dict[Any, DType | str] = {}
 
 
@@ -79,7 +72,7 @@ def _of_torch(array: Any, name: str) -> ArrayView:
     dtype = _TORCH_TYPES.get(array.dtype)
     if dtype is None:
         word = str(array.dtype).removeprefix("torch.")
-        dtype = _TORCH_TYPES[array.dtype] = _BY_NAME.get(word, word)
+        dtype = _TORCH_TYPES[array.dtype] = BY_WORD.get(word, word)
     device = array.device
     if device.type == "cuda":
         place = f"cuda:{device.index}"
@@ -87,9 +80,19 @@ def _of_torch(array: Any, name: str) -> ArrayView:
         place = CPU
     else:
         fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a torch tensor on {device}")
+    if array.requires_grad and sys.modules["torch"].is_grad_enabled():
+        fail(Code.ARRAY_GRADIENT, None, tensor=name)
+    try:
+        pointer, steps = array.data_ptr(), array.stride()
+    except (RuntimeError, NotImplementedError) as e:  # sparse, nested, traced
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a torch tensor without strides ({str(e).splitlines()[0]})")
+    shape = tuple(array.shape)
+    if not pointer and 0 not in shape:
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a {type(array).__qualname__}, which has no memory of its own")
+    if dtype is not DType.BF16 and array.is_neg():  # part of a conjugate
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type="a torch tensor yet to be negated (by `resolve_neg()`)")
     size = array.element_size()
-    strides = tuple(s * size for s in array.stride())
-    return ArrayView(array.data_ptr(), tuple(array.shape), strides, dtype, place, "torch", array)
+    return ArrayView(pointer, shape, tuple(s * size for s in steps), dtype, place, "torch", array)
 
 
 def _of_interface(array: Any, interface: dict[str, Any], framework: str) -> ArrayView:
@@ -111,7 +114,7 @@ def _numpy_type(dtype: Any) -> DType | str:
     known = _NUMPY_TYPES.get(dtype)
     if known is None:
         word = str(dtype.name)
-        known = _NUMPY_TYPES[dtype] = _BY_NAME.get(word, word) if dtype.isnative else f"byte-swapped {word}"
+        known = _NUMPY_TYPES[dtype] = BY_WORD.get(word, word) if dtype.isnative else f"byte-swapped {word}"
     return known
 
 
@@ -179,12 +182,14 @@ def _of_dlpack(array: Any, name: str) -> ArrayView:
     if t.dtype.lanes == 1:
         dtype = _DLPACK_TYPES.get(kind, dtype)
     device = CPU if place == CPU else f"cuda:{t.device.index}"
-    return ArrayView((t.data or 0) + t.byte_offset, shape, strides, dtype, device, "dlpack", (array, capsule))
+    immutable = type(array).__module__.split(".")[0] in ("jax", "jaxlib")
+    pointer = (t.data or 0) + t.byte_offset
+    return ArrayView(pointer, shape, strides, dtype, device, "dlpack", (array, capsule), 0, immutable)
 
 
 # ---- new arrays and streams ----------------------------------------------------------------------
 
-_WORDS = {dtype: word for word, dtype in _BY_NAME.items()}
+_WORDS = {dtype: word for word, dtype in BY_WORD.items()}
 
 
 def allocate(like: ArrayView, shape: tuple[int, ...], dtype: DType, kernel: str, tensor: str) -> Any:

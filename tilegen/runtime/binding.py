@@ -244,17 +244,29 @@ def _misplaced(
                 yield t.name, fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=t.name, dim=dim)
             elif t.output and extent > 1 and not stride:
                 yield t.name, fault(Code.OUTPUT_OVERLAP, span, tensor=t.name, dim=dim)
+    for name in sorted(pointed):
+        yield from _off(name, views[name], _size(views[name]), Code.ARRAY_ELEMENT_ALIGNMENT, None, plan, spans)
     for store in _row_stores(plan):
-        view, span = views[store.tensor], spans.get(store.tensor)
+        view = views[store.tensor]
         width = store.vector * _size(view)
-        uneven = ["its start"] if view.pointer % width else []
-        uneven += [
-            f"the stride of its dimension {n}"
-            for n, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True))
-            if n != store.col_dim and extent > 1 and stride % width
-        ]
-        for what in uneven:
-            yield store.tensor, fault(Code.ARRAY_ALIGNMENT, span, tensor=store.tensor, bytes=width, what=what)
+        yield from _off(store.tensor, view, width, Code.ARRAY_ALIGNMENT, store.col_dim, plan, spans)
+
+
+def _off(
+    name: str, view: ArrayView, width: int, code: Code, skipped: int | None, plan: Plan, spans: Mapping[str, Span]
+) -> Iterator[tuple[str, Diagnostic]]:
+    """What of an array, its start and every stride but one, is no multiple of `width` bytes."""
+    if 0 in view.shape:
+        return
+    found = [("its start", f"0x{view.pointer:x}")] if view.pointer % width else []
+    found += [
+        (f"the stride of its dimension {n} ({text(plan.tensor(name).dims[n])})", f"{stride} bytes")
+        for n, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True))
+        if n != skipped and extent > 1 and stride % width
+    ]
+    for what, got in found:
+        wanted = f"a multiple of {width} bytes"
+        yield name, fault(code, spans.get(name), got=got, wanted=wanted, tensor=name, bytes=width, what=what)
 
 
 def _is_fortran(view: ArrayView, size: int) -> bool:

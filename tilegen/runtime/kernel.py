@@ -152,7 +152,8 @@ class Kernel:
         Inputs are arrays of torch, CuPy or numpy, or anything with `__dlpack__` or `__cuda_array_interface__`; they
         are where it runs: on their GPU, without waiting for it, or in the emulator. Sizes and scalars are given by
         keyword too: sizes where no shape tells them, scalars instead of the spec's defaults. Outputs may be given,
-        as arrays to write into; otherwise they are made by the framework of the first input.
+        as arrays to write into; otherwise they are made by the framework of the first input. None is as good as
+        nothing given.
 
         One output comes back as itself, several as a named tuple in the order of their declaration. Raises
         TilegenError with what does not fit.
@@ -221,7 +222,8 @@ class Kernel:
                 faults.append(fault(Code.MISSING_ARRAY, self._spans.get(name), kernel=self.name, tensor=name))
         for name, value in arguments.items():
             if name in self._numbers:
-                numbers[name] = self._number(name, value)
+                if value is not None:
+                    numbers[name] = self._number(name, value)
             elif name not in self._tensors:
                 faults.append(fault(Code.UNKNOWN_ARGUMENT, None, kernel=self.name, name=name, known=self._known()))
         if faults:
@@ -232,15 +234,21 @@ class Kernel:
         return ", ".join((*self._tensors, *sorted(self._numbers)))
 
     def _number(self, name: str, value: Any) -> int | float:
-        value = value.item() if hasattr(value, "item") else value  # a 0-dimensional array
-        if name in self._scalars:
-            if isinstance(value, int | float):
-                return value
-            dtype, span = self._scalars[name].dtype, self._spans[name]
-            fail(Code.SCALAR_VALUE, span, got=repr(value), wanted="a number", value=value, scalar=name, dtype=dtype)
-        if isinstance(value, int):
+        """A number of Python's, or one as an array without dimensions; to read one on a GPU would be to wait for it."""
+        if hasattr(value, "item") and not hasattr(value, "__cuda_array_interface__") and value.shape == ():
+            value = value.item()
+        if name in self._scalars and isinstance(value, int | float):
             return value
-        fail(Code.SIZE_VALUE, self._spans[name], got=repr(value), wanted="a whole number", size=name)
+        if name not in self._scalars and isinstance(value, int) and not isinstance(value, bool):
+            return value
+        said, span = repr(value), self._spans[name]
+        if hasattr(value, "shape"):
+            where = "on a GPU" if hasattr(value, "__cuda_array_interface__") else f"of shape {tuple(value.shape)}"
+            said = f"an array {where}"
+        if name not in self._scalars:
+            fail(Code.SIZE_VALUE, span, got=said, wanted="a whole number", size=name)
+        dtype = self._scalars[name].dtype
+        fail(Code.SCALAR_VALUE, span, got=said, wanted="a number", value=said, scalar=name, dtype=dtype)
 
     def _resolve(self, request: _Request) -> _Resolved:
         from tilegen.oracle.scalars import scalar_values  # brings the whole oracle, which takes time to load
