@@ -46,7 +46,7 @@ def _far(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def _run(k: Kernel, q: Tensor, keys: Tensor, v: Tensor, o: Tensor, lse: Tensor, batches: Iterable[int]) -> list[float]:
-    """A launch, judged on these batches, a key head to a query head. Seconds of host time that the first call and the next took."""
+    """A launch, judged on these batches; G = 1. Seconds of host time that the first call and the next took."""
     host = []
     for _ in range(2):
         torch.cuda.synchronize()
