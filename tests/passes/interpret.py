@@ -35,6 +35,8 @@ class Shared:
 
     plan: ir.Plan
     slots: dict[tuple[str, int], list[Array]] = field(default_factory=dict)
+    clean: set[tuple[str, int, int]] = field(default_factory=set)  # ring, part and position looked through
+    spoiled: set[str] = field(default_factory=set)
 
     def tile(self, ring: str, part: int, position: int) -> Array:
         """rows x cols of the slot."""
@@ -133,7 +135,9 @@ class Role:
             dealt = deal(self.plan.table, self.names, self.ctas)[:, self.cta]
             rows = [list(map(int, row)) for row in dealt if row[0] < total]
         for row in rows:
-            self.names |= dict(zip((o.index, *o.fields), row, strict=False))
+            fields = self.plan.table.fields if self.plan.table else ()
+            given = dict(zip((o.index, *fields), row, strict=False))
+            self.names |= {name: given[name] for name in (o.index, *o.fields)}
             self.body(o.body)
 
     def do_For(self, o: ir.For) -> None:
@@ -211,6 +215,41 @@ class Role:
     def do_WaitFull(self, o: ir.WaitFull) -> None:
         self.shared.tile(o.slot.ring, self.part(o.slot), self.place(o.slot))
         self.ready.add((o.slot.ring, self.place(o.slot)))
+
+    def do_WaitClean(self, o: ir.WaitClean) -> None:
+        if (o.slot.ring, self.part(o.slot), self.place(o.slot)) not in self.shared.clean:
+            raise Misuse(f"{o.slot.ring} at {self.place(o.slot)} is never looked through")
+        self.ready.add((o.slot.ring, self.place(o.slot)))
+
+    def do_ArriveClean(self, o: ir.ArriveClean) -> None:
+        self.ready.remove((o.slot.ring, self.place(o.slot)))
+        self.shared.clean.add((o.slot.ring, self.part(o.slot), self.place(o.slot)))
+
+    def do_ScanSlot(self, o: ir.ScanSlot) -> None:
+        flat = self.shared.slots[o.slot.ring, self.part(o.slot)][self.place(o.slot)]
+        bad = ~np.isfinite(flat.astype(F32))
+        if bad.any():
+            flat[bad] = 0
+            self.shared.spoiled.add(o.slot.ring)
+
+    def do_IfSpoiled(self, o: ir.IfSpoiled) -> None:
+        if o.ring in self.shared.spoiled:
+            self.body(o.body)
+
+    def do_Mend(self, o: ir.Mend) -> None:
+        tensor, acc = self.tensors[o.tensor], self.read(o.fragment).copy()
+        sees = self.read(o.live) != 0
+        index = [self.int(i) for i in o.index]
+        cols = min(acc.shape[1], self.int(o.col_limit) - index[o.col_dim])
+        for n in range(self.int(o.count)):
+            where: list[int | slice] = list(index)
+            where[o.dim] = index[o.dim] + n
+            where[o.col_dim] = slice(index[o.col_dim], index[o.col_dim] + cols)
+            entries = tensor[tuple(where)].astype(F32)
+            added = sees[:, n, None] & ~np.isfinite(entries)
+            with np.errstate(invalid="ignore"):
+                acc[:, :cols] = np.where(added, acc[:, :cols] + entries, acc[:, :cols])
+        self.write(o.fragment, acc)
 
     def do_ArriveEmpty(self, o: ir.ArriveEmpty) -> None:
         if (o.slot.ring, self.place(o.slot)) not in self.ready:

@@ -99,10 +99,10 @@ NAMES: dict[str, tuple[ir.Plan, str]] = {
 }
 
 ROLES: dict[str, tuple[ir.Plan, str]] = {
-    "kind": (edits.role(G, C, kind="helper"), 'kind "helper" is neither'),
+    "kind": (edits.role(G, C, kind="helper"), 'kind "helper" is none of producer, scanner, consumer'),
     "warpgroup twice": (edits.role(G, C, first=0), "warpgroup 0 also runs producer"),
     "idle warpgroup": (replace(G, threads=512), "512 threads, and roles for the warpgroups [0, 1, 2]"),
-    "two elected": (edits.role(G, P, warpgroups=2), "2 warpgroups, elected True"),
+    "two elected": (edits.role(G, P, warpgroups=2), "2 warpgroups for a producer"),
     "consumer elected": (edits.role(G, C, elected=True, warpgroups=1), "a consumer is run by one elected thread"),
     "registers": (
         edits.alter(edits.role(G, C, registers=250), C, ir.SetRegisters, count=250),

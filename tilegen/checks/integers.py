@@ -154,7 +154,7 @@ class _Role:
                 case ir.If(condition):
                     if scope.interval(condition) != (0, 0):
                         self.body(operation.body, scope.inner())
-                case ir.IfVote() | ir.Sweep():
+                case ir.IfVote() | ir.IfSpoiled() | ir.Sweep():
                     self.body(operation.body, scope.inner())
                 case _:
                     self._plain(operation, scope)
@@ -201,6 +201,10 @@ class _Role:
             case ir.LoadVector(fragment, _, index, dim) | ir.StoreVector(fragment, _, index, dim):
                 made = self._fragments[fragment]
                 self._reach(index[dim], (1, made.cols if made.layout == "col" else _ROWS), (0, 1), scope)
+            case ir.Mend():
+                keys, columns = (self._fragments[f].cols for f in (operation.live, operation.fragment))
+                self._reach(operation.index[operation.dim], (1, keys), (0, 1), scope)
+                self._reach(operation.index[operation.col_dim], (0, 1), (1, columns), scope)
             case ir.Map(out, value):
                 for place in parts(value, ir.Coordinate):
                     count = _ROWS if place.along == "row" else self._fragments[out].cols

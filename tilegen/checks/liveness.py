@@ -50,7 +50,7 @@ class _Liveness:
         live = after
         for position in reversed(range(len(body))):
             operation, here = body[position], (*path, position)
-            if isinstance(operation, ir.If):
+            if isinstance(operation, ir.If | ir.IfSpoiled):
                 live = live | self.body(operation.body, here, live)
             elif isinstance(operation, ir.IfVote):
                 live = live | self.body(operation.body, here, live) | {self.storage[operation.fragment]}

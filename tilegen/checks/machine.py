@@ -12,6 +12,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_rules.memory import barriers
 from tilegen.ir.plan_text import Path
 
 
@@ -45,7 +46,7 @@ class Machine:
         names = [
             BarrierName(ring.name, kind, stage, part)
             for ring in self.plan.rings
-            for kind in ("full", "empty")
+            for kind, _ in barriers(ring)
             for stage in range(ring.depth)
             for part in range(ring.parts)
         ]
@@ -53,6 +54,7 @@ class Machine:
         self.agents = threads + len(names)
         counts = {(r.name, "full"): r.full_arrivals for r in self.plan.rings}
         counts |= {(r.name, "empty"): r.empty_arrivals for r in self.plan.rings}
+        counts |= {(r.name, "clean"): r.scan.arrivals for r in self.plan.rings if r.scan}
         self.barriers = {
             name: MBarrier(name, threads + n, counts[name.ring, name.kind], self.agents) for n, name in enumerate(names)
         }

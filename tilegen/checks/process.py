@@ -101,6 +101,9 @@ class Process:
                 yield from self._wait(site, barrier, generation)
                 key = (slot.ring, barrier.name.part)
                 self.waits[key] = self.waits.get(key, 0) + 1
+            case ir.WaitClean(slot):
+                barrier, generation = self._barrier(slot, "clean", site)
+                yield from self._wait(site, barrier, generation)
             case ir.WaitEmpty(slot):
                 barrier, generation = self._barrier(slot, "empty", site)
                 if generation > 0:  # opposite parity: the first fills find the ring empty
@@ -128,6 +131,18 @@ class Process:
                 self._load(operation, site)
             case ir.ArriveEmpty(slot):
                 self._release(slot, site)
+            case ir.ArriveClean(slot):
+                barrier, generation = self._barrier(slot, "clean", site)
+                self.group.stamp()
+                count = self.role.warps[1] if self.role.warps else WARPS
+                self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), count)
+            case ir.ScanSlot(slot):
+                # a read and a write of the same threads; what the slot holds stays what it is called
+                pieces, content = self._slot(operation, slot)
+                self._event(site, self.cursors[slot.cursor])
+                stamps, clock = self.group.stamp(), self.group.common()
+                self.machine.memory.read(site, pieces, content, (), clock)
+                self.machine.memory.write(site, pieces, content, stamps, clock, False)
             case ir.GroupSync():
                 self.group.stamp()
                 self.group.meet()
@@ -207,7 +222,7 @@ class Process:
         self.machine.settle(barrier)
 
     def _slot(
-        self, operation: ir.TmaLoad | ir.ReadShared, slot: ir.Slot
+        self, operation: ir.TmaLoad | ir.ReadShared | ir.ScanSlot, slot: ir.Slot
     ) -> tuple[tuple[int, ...], tuple[str, int, int]]:
         """Pieces that an operation touches in a slot, and what they hold in this generation."""
         stage, part, content = self._place(slot)

@@ -128,6 +128,19 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Scan:
+    """Slots of a ring are looked through before their readers take them (see ScanSlot).
+
+    clean: offset of an mbarrier for each stage and part, `arrivals` arrivals, that says a slot was. flag: offset of
+    an int32, 0 until an entry that is no finite number was found.
+    """
+
+    clean: int
+    arrivals: int
+    flag: int
+
+
+@dataclass(frozen=True)
 class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part.
 
@@ -147,6 +160,7 @@ class Ring:
     release: str
     bytes: int  # expected by a full barrier each time
     span: Span
+    scan: Scan | None = None
 
 
 @dataclass(frozen=True)
@@ -278,7 +292,7 @@ class LetFloat:
 @dataclass(frozen=True)
 class Work:
     """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA;
-    table: the items that the table lists for the CTA, and `fields` from the item's row in it."""
+    table: the items that the table lists for the CTA, and `fields`, some of its own, from the item's row in it."""
 
     index: str
     total: Uniform
@@ -392,6 +406,33 @@ class WaitEmpty:
 @dataclass(frozen=True)
 class ArriveEmpty:
     """Release the slot: this role reads it no more in this generation."""
+
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class WaitClean:
+    """Wait until the slot has been looked through; it is full then."""
+
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class ArriveClean:
+    """The slot has been looked through, by this warp: one arrival a warp."""
+
+    slot: Slot
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class ScanSlot:
+    """Entries of a slot that are no finite numbers become 0, and the ring's flag goes up if there are any."""
 
     slot: Slot
     span: Span
@@ -685,12 +726,46 @@ class IfVote:
     statement: str = ""
 
 
+@dataclass(frozen=True)
+class IfSpoiled:
+    """A branch that is taken if a scan of the ring has ever found an entry that is no finite number.
+
+    It holds no synchronisation, and changes nothing where the item at hand has no such entry.
+    """
+
+    ring: str
+    body: tuple[Operation, ...]
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What a scan took out of a block comes back: to each row of an accumulator the entries that are no finite numbers
+    of those positions that are live for it (`live`, an acc fragment, is not 0 there).
+
+    index: the block's corner in the tensor, one uniform a dimension; the block's positions run along `dim`, of which
+    `count` exist; columns run along `col_dim` up to `col_limit`.
+    """
+
+    fragment: str
+    live: str
+    tensor: str
+    index: tuple[Uniform, ...]
+    dim: int
+    col_dim: int
+    count: Uniform
+    col_limit: Uniform
+    span: Span
+    statement: str = ""
+
+
 Operation: TypeAlias = (
-    "Let | LetFloat | Work | For | If | IfVote | Sweep | SetRegisters | Expect | TmaLoad | TmaStore | StoreCommit"
-    " | StoreWait"
-    " | WaitFull | WaitEmpty | ArriveEmpty | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
+    "Let | LetFloat | Work | For | If | IfVote | IfSpoiled | Sweep | SetRegisters"
+    " | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty | WaitClean | ArriveEmpty"
+    " | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
     " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
-    " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector"
+    " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
 )
 
 
@@ -700,10 +775,12 @@ Operation: TypeAlias = (
 @dataclass(frozen=True)
 class RolePlan:
     """One sequence run by `warpgroups` warpgroups from `first` on. elected: by one thread of the first warp only
-    (after SetRegisters, which all its warps run). In a consumer, the symbol `warpgroup` is its index in the role."""
+    (after SetRegisters, which all its warps run). In a consumer, the symbol `warpgroup` is its index in the role.
+    warps: the only warps of its one warpgroup that run it, (first, count); the registers are set by the role that
+    the warpgroup's first warp runs."""
 
     name: str
-    kind: str  # producer | consumer
+    kind: str  # producer | consumer | scanner
     first: int
     warpgroups: int
     registers: int | None
@@ -711,6 +788,7 @@ class RolePlan:
     cursors: tuple[Cursor, ...]
     fragments: tuple[Fragment, ...]
     body: tuple[Operation, ...]
+    warps: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

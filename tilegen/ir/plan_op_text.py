@@ -65,6 +65,8 @@ def operation_text(operation: ir.Operation) -> str:
             return f"if {text(condition)}:"
         case ir.IfVote(fragment):
             return f"if any of a warp in {fragment}:"
+        case ir.IfSpoiled(ring):
+            return f"if a scan of {ring} found anything:"
         case ir.Sweep():
             return "sweep:"
         case ir.SetRegisters(count, increase):
@@ -105,6 +107,14 @@ def _movement(operation: ir.Operation) -> str:
                 f"cols along dim {operation.col_dim} below {text(operation.col_limit)}, "
                 f"vectors of {operation.vector}{whole}"
             )
+        case ir.ScanSlot(slot):
+            return f"scan {slot_text(slot)}"
+        case ir.Mend():
+            return (
+                f"mend {operation.fragment} where {operation.live} from {_at(operation.tensor, operation.index)}, "
+                f"{text(operation.count)} along dim {operation.dim}, "
+                f"cols along dim {operation.col_dim} below {text(operation.col_limit)}"
+            )
         case ir.StoreVector(fragment, tensor, index, dim, limit):
             return f"{_at(tensor, index)} := {fragment} along dim {dim} below {text(limit)}"
     return ""
@@ -118,6 +128,10 @@ def _synchronisation(operation: ir.Operation) -> str:
             return f"wait full {slot_text(slot)}"
         case ir.WaitEmpty(slot):
             return f"wait empty {slot_text(slot)}"
+        case ir.WaitClean(slot):
+            return f"wait clean {slot_text(slot)}"
+        case ir.ArriveClean(slot):
+            return f"arrive clean {slot_text(slot)}"
         case ir.ArriveEmpty(slot):
             return f"arrive empty {slot_text(slot)}"
         case ir.Advance(cursor):

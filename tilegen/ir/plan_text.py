@@ -135,7 +135,12 @@ def _memory(plan: ir.Plan) -> list[Line]:
         entries.append((b.offset, line))
     for r in plan.rings:
         size = 8 * r.depth * r.parts
-        for kind, start in (("full", r.full), ("empty", r.empty)):
+        barriers = [("full", r.full), ("empty", r.empty)]
+        if r.scan is not None:
+            barriers.append(("clean", r.scan.clean))
+            flag = f"  {r.scan.flag:>6} .. {r.scan.flag + 4:<6} flag of {r.name}"
+            entries.append((r.scan.flag, Line(flag, ("barrier", r.name, "flag"), r.span)))
+        for kind, start in barriers:
             text_ = f"  {start:>6} .. {start + size:<6} {kind} barriers of {r.name}"
             entries.append((start, Line(text_, ("barrier", r.name, kind), r.span)))
     return [line for _, line in sorted(entries, key=lambda e: e[0])]
@@ -145,7 +150,8 @@ def _ring(ring: ir.Ring) -> Line:
     parts = f" x {ring.parts} parts" if ring.parts > 1 else ""
     return Line(
         f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}, "
-        f"bytes {ring.bytes}; empty: arrivals {ring.empty_arrivals}, one a {ring.release}",
+        f"bytes {ring.bytes}; empty: arrivals {ring.empty_arrivals}, one a {ring.release}"
+        + (f"; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else ""),
         ("ring", ring.name),
         ring.span,
     )
@@ -156,6 +162,8 @@ def _role(role: ir.RolePlan, index: int) -> Iterator[Line]:
     groups = f"warpgroup {role.first}" if last == role.first else f"warpgroups {role.first} to {last}"
     registers = "registers as at entry" if role.registers is None else f"{role.registers} registers"
     elected = ", by one elected thread" if role.elected else ""
+    if role.warps is not None:
+        elected = f", warps {role.warps[0]} to {role.warps[0] + role.warps[1] - 1}"
     yield Line(f"role {role.name}: {role.kind}, {groups}, {registers}{elected}", ("role", index), None)
     for cursor in role.cursors:
         yield Line(f"  cursor {cursor.name} of {cursor.ring}", ("cursor", index, cursor.name), None)
@@ -171,5 +179,5 @@ def _body(body: tuple[ir.Operation, ...], path: Path, depth: int) -> Iterator[Li
     for position, operation in enumerate(body):
         here = (*path, position)
         yield Line("  " * depth + operation_text(operation), here, operation.span, operation.statement)
-        if isinstance(operation, ir.Work | ir.For | ir.If | ir.IfVote | ir.Sweep):
+        if isinstance(operation, ir.Work | ir.For | ir.If | ir.IfVote | ir.IfSpoiled | ir.Sweep):
             yield from _body(operation.body, here, depth + 1)

@@ -38,7 +38,8 @@ def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operat
 
 def body_of(operation: ir.Operation) -> tuple[ir.Operation, ...]:
     """The operations inside it, () for those that hold none."""
-    return operation.body if isinstance(operation, ir.Work | ir.For | ir.If | ir.IfVote | ir.Sweep) else ()
+    held = ir.Work | ir.For | ir.If | ir.IfVote | ir.IfSpoiled | ir.Sweep
+    return operation.body if isinstance(operation, held) else ()
 
 
 def parts(operation: object, kind: type[_T]) -> Iterator[_T]:
@@ -90,6 +91,8 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
             return (fragment,)
         case ir.IfVote(fragment):
             return (fragment,)
+        case ir.Mend(fragment, live):
+            return (fragment, live)
     return ()
 
 
@@ -100,7 +103,7 @@ def fragments_written(operation: ir.Operation) -> tuple[str, ...]:
             return (operation.accumulator,)
         case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.ReadShared(out) | ir.LoadVector(out):
             return (out,)
-        case ir.Init(fragment) | ir.Mask(fragment) | ir.QuadReduce(fragment):
+        case ir.Init(fragment) | ir.Mask(fragment) | ir.QuadReduce(fragment) | ir.Mend(fragment):
             return (fragment,)
     return ()
 
@@ -128,7 +131,7 @@ def forward(
     """
     for position, operation in enumerate(body):
         here = (*path, position)
-        if isinstance(operation, ir.If | ir.IfVote):
+        if isinstance(operation, ir.If | ir.IfVote | ir.IfSpoiled):
             if isinstance(operation, ir.IfVote):
                 state = step(operation, here, state)
             state = join(state, forward(operation.body, here, state, step, join))

@@ -93,12 +93,17 @@ Phase: TypeAlias = "Stream | Straight"
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """Where a tile stands in shared memory: a ring of `depth` slots, `apart` one for each consumer warpgroup."""
+    """Where a tile stands in shared memory: a ring of `depth` slots, `apart` one for each consumer warpgroup.
+
+    scan: blocks that a domain cuts are looked through, and entries that are no finite numbers kept from rows that do
+    not see them.
+    """
 
     tile: str
     depth: int
     apart: bool
     span: Span
+    scan: bool = False
 
 
 @dataclass(frozen=True)

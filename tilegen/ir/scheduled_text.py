@@ -26,7 +26,8 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"kept while it serves: {', '.join(s.stale)}")
     lines += ["", "tiles"]
     for t in s.tiles:
-        lines.append(f"  {t.tile}: depth {t.depth}{', a part for each consumer' if t.apart else ''}")
+        how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}"
+        lines.append(f"  {t.tile}: depth {t.depth}{how}")
     lines += ["", "stores"]
     for store in s.stores:
         lines.append(f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}")

@@ -12,6 +12,7 @@ from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
+from tilegen.passes.isolate import isolate
 from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
@@ -41,6 +42,8 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     folded = guard(folded)
     extents = {a.name: a.extent.constant for a in program.axes}
     scheduled = schedule(folded, target, role_overrides(directives, extents))
+    verify_scheduled(scheduled)
+    scheduled = isolate(scheduled)
     verify_scheduled(scheduled)
     return apply_directives(scheduled, directives)
 

@@ -19,7 +19,7 @@ from tilegen.passes.schedule import REGISTERS, registers_at_entry
 from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
 
-TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max", "skip_rows"})}
+TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max", "isolate", "skip_rows"})}
 
 
 def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
@@ -249,11 +249,17 @@ def walk(program: Scheduled, d: directives.Walk) -> Scheduled:
     return _map_streams(program, lambda s: replace(s, direction=d.direction) if s.axis == d.axis else s)
 
 
+def option(program: Scheduled, d: directives.Option) -> Scheduled:
+    if d.name == "skip_rows":
+        return skip_rows(program, d)
+    if d.name == "isolate" and d.value == "fast":
+        return replace(program, tiles=tuple(replace(t, scan=False) for t in program.tiles))
+    return program  # `exact_max` and `isolate exact` are what there is without them
+
+
 def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
     """Each consumer passes by the first blocks of the loop that its own rows do not need: none, where no clause of
     the domain ties the streamed axis to the rows."""
-    if d.name != "skip_rows":
-        return program
     if program.workers.count < 2:
         fail(Code.TURNS_ALONE, d.span)
     return _map_streams(program, lambda s: replace(s, skip=_lengths_differ(s.axis, program)))
@@ -337,7 +343,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Issue: issue,
     directives.Under: under,
     directives.TakeTurns: take_turns,
-    directives.Option: skip_rows,
+    directives.Option: option,
     directives.Persistent: persistent,
     directives.Order: order,
     directives.Group: group,

@@ -12,6 +12,7 @@ from tilegen.ir.plan_walk import all_operations
 
 SWIZZLES = (0, 32, 64, 128)
 BARRIER_BYTES = 8
+FLAG_BYTES = 4
 # The TMA engine's destinations; a swizzled tile starts where its pattern does (eight rows of the swizzle's width).
 TMA_ALIGNMENT = 128
 # Arrival counts and bytes of one phase of an mbarrier.
@@ -35,6 +36,12 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         elif isinstance(operation, ir.TmaStore):
             for message in _box(plan, operation, plan.buffer(operation.buffer)):
                 yield Violation(path, message)
+
+
+def barriers(ring: ir.Ring) -> list[tuple[str, int]]:
+    """(kind, offset) of the barriers of a ring."""
+    clean = [("clean", ring.scan.clean)] if ring.scan else []
+    return [("full", ring.full), ("empty", ring.empty), *clean]
 
 
 def buffer_bytes(buffer: ir.Buffer) -> int:
@@ -84,18 +91,24 @@ def _ring(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
         )
     if ring.release not in ("warp", "warpgroup"):
         yield Violation(here, f'release "{ring.release}" is neither "warp" nor "warpgroup"')
-    for what, count in (("full", ring.full_arrivals), ("empty", ring.empty_arrivals)):
+    counts = [("full", ring.full_arrivals), ("empty", ring.empty_arrivals)]
+    counts += [("clean", ring.scan.arrivals)] if ring.scan else []
+    for what, count in counts:
         if not 1 <= count <= MBARRIER_LIMIT:
             yield Violation(here, f"{what} barriers take 1 to {MBARRIER_LIMIT} arrivals, not {count}")
     if not 0 < ring.bytes <= min(buffer.stage_bytes, MBARRIER_LIMIT):
         yield Violation(here, f"{ring.bytes} bytes do not fit a stage of {buffer.stage_bytes}")
     size = BARRIER_BYTES * ring.depth * ring.parts
-    for kind, start in (("full", ring.full), ("empty", ring.empty)):
+    for kind, start in barriers(ring):
         place = ("barrier", ring.name, kind)
         if start % BARRIER_BYTES:
             yield Violation(place, f"barriers start at a multiple of {BARRIER_BYTES}, not at {start}")
         if start < 0 or start + size > plan.shared_bytes:
             yield Violation(place, f"bytes {start} .. {start + size} do not lie in shared memory")
+    if ring.scan is not None:
+        flag, place = ring.scan.flag, ("barrier", ring.name, "flag")
+        if flag % FLAG_BYTES or not 0 <= flag <= plan.shared_bytes - FLAG_BYTES:
+            yield Violation(place, f"a flag of {FLAG_BYTES} bytes does not stand at {flag}")
 
 
 def _overlaps(plan: ir.Plan) -> Iterator[Violation]:
@@ -106,9 +119,12 @@ def _overlaps(plan: ir.Plan) -> Iterator[Violation]:
     ]
     for r in plan.rings:
         size = BARRIER_BYTES * r.depth * r.parts
-        for kind, start in (("full", r.full), ("empty", r.empty)):
+        for kind, start in barriers(r):
             what = f"the {kind} barriers of {r.name}"
             spans.append((start, start + size, what, what, ("barrier", r.name, kind)))
+        if r.scan is not None:
+            what = f"the flag of {r.name}"
+            spans.append((r.scan.flag, r.scan.flag + FLAG_BYTES, what, what, ("barrier", r.name, "flag")))
     for index, (start, end, _, host, path) in enumerate(spans):
         for other_start, other_end, other, other_host, _ in spans[:index]:
             if start < other_end and other_start < end and host != other_host:

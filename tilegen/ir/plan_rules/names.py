@@ -26,7 +26,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         yield from _references(plan, path, operation)
     for index, role in enumerate(plan.roles):
         yield from _role_declarations(plan, role, index)
-        scope = _Scope(_sizes(plan) | (set() if role.kind == "producer" else {WARPGROUP}), _scalars(plan))
+        scope = _Scope(_sizes(plan) | (set() if role.kind in ("producer", "scanner") else {WARPGROUP}), _scalars(plan))
         yield from _body(role.body, ("role", index), scope)
 
 
@@ -141,6 +141,9 @@ def _fragments(operation: ir.Operation) -> Iterator[str]:
             yield operation.accumulator
         case ir.IfVote(name):
             yield name
+        case ir.Mend(name, live):
+            yield name
+            yield live
         case ir.Init(name) | ir.Mask(name) | ir.QuadReduce(name) | ir.StoreRows(name) | ir.StoreVector(name):
             yield name
         case ir.Map(name) | ir.ReadShared(name) | ir.LoadVector(name):
@@ -161,12 +164,14 @@ def _references(plan: ir.Plan, path: Path, operation: ir.Operation) -> Iterator[
     for slot in parts(operation, ir.Slot):
         if slot.ring not in rings:
             yield Violation(path, f"no ring {slot.ring}")
+    if isinstance(operation, ir.IfSpoiled) and operation.ring not in rings:
+        yield Violation(path, f"no ring {operation.ring}")
     if isinstance(operation, ir.TmaLoad | ir.TmaStore) and operation.descriptor not in descriptors:
         yield Violation(path, f"no descriptor {operation.descriptor}")
     if isinstance(operation, ir.TmaStore | ir.WriteShared) and operation.buffer not in buffers:
         yield Violation(path, f"no buffer {operation.buffer}")
     tensor = None
-    if isinstance(operation, ir.LoadVector | ir.StoreRows | ir.StoreVector):
+    if isinstance(operation, ir.LoadVector | ir.StoreRows | ir.StoreVector | ir.Mend):
         tensor = operation.tensor
     elif isinstance(operation, ir.LetFloat) and operation.load is not None:
         tensor = operation.load[0]
@@ -211,7 +216,7 @@ def _body(body: tuple[ir.Operation, ...], path: Path, scope: _Scope) -> Iterator
                 for bound in (name, *(operation.fields if isinstance(operation, ir.Work) else ())):
                     yield from _bind(nested.ints, bound, here)
                 yield from _body(inner, here, nested)
-            case ir.If(_, inner) | ir.IfVote(_, inner):
+            case ir.If(_, inner) | ir.IfVote(_, inner) | ir.IfSpoiled(_, inner):
                 yield from _body(inner, here, scope.inner())
             case ir.Sweep(inner):
                 yield from _body(inner, here, scope.inner())

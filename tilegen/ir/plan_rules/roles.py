@@ -6,26 +6,29 @@ from collections.abc import Iterator
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
+from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations, body_of, operations
 
 WARPGROUP_THREADS = 128
+WARPS = 4  # of a warpgroup
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
 MODES = ("static", "single", "table")
 
 PRODUCER_ONLY = (ir.Expect, ir.TmaLoad, ir.WaitEmpty)
+SCANNER_ONLY = (ir.ScanSlot, ir.ArriveClean)
+SHARED = (ir.WaitFull, ir.FenceAsync)  # of scanners and consumers
 CONSUMER_ONLY = (
     ir.TmaStore,
     ir.StoreCommit,
     ir.StoreWait,
-    ir.WaitFull,
+    ir.WaitClean,
     ir.ArriveEmpty,
     ir.OrderWait,
     ir.OrderPass,
     ir.OrderStart,
     ir.GroupSync,
-    ir.FenceAsync,
     ir.Mma,
     ir.MmaFence,
     ir.MmaCommit,
@@ -41,9 +44,18 @@ CONSUMER_ONLY = (
     ir.LoadVector,
     ir.StoreRows,
     ir.StoreVector,
+    ir.Mend,
+    ir.IfSpoiled,
     ir.IfVote,
     ir.Sweep,
 )
+
+
+NOT_DONE_BY = {
+    "producer": (*SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
+    "scanner": (*PRODUCER_ONLY, *CONSUMER_ONLY),
+    "consumer": (*PRODUCER_ONLY, *SCANNER_ONLY),
+}
 
 
 def check(plan: ir.Plan) -> Iterator[Violation]:
@@ -53,8 +65,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
     yield from _work(plan)
     yield from _named_barriers(plan)
     for role, path, operation in all_operations(plan):
-        wrong = CONSUMER_ONLY if role.kind == "producer" else PRODUCER_ONLY
-        if isinstance(operation, wrong):
+        if isinstance(operation, NOT_DONE_BY.get(role.kind, ())):
             yield Violation(path, f"a {role.kind} does not do this")
 
 
@@ -62,13 +73,18 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
     taken: dict[int, str] = {}
     for index, role in enumerate(plan.roles):
         here = ("role", index)
-        if role.kind not in ("producer", "consumer"):
-            yield Violation(here, f'kind "{role.kind}" is neither "producer" nor "consumer"')
-        if role.warpgroups < 1 or (role.elected and role.warpgroups != 1):
-            yield Violation(here, f"{role.warpgroups} warpgroups, elected {role.elected}")
+        if role.kind not in NOT_DONE_BY:
+            yield Violation(here, f'kind "{role.kind}" is none of {", ".join(NOT_DONE_BY)}')
+        if role.warpgroups < 1 or (role.kind != "consumer" and role.warpgroups != 1):
+            yield Violation(here, f"{role.warpgroups} warpgroups for a {role.kind}")
         if role.elected != (role.kind == "producer"):
             wrong = "is run" if role.elected else "is not run"
             yield Violation(here, f"a {role.kind} {wrong} by one elected thread")
+        if (role.warps is not None) != (role.kind == "scanner"):
+            yield Violation(here, f"a {role.kind} {'has' if role.warps else 'lacks'} warps of its own")
+        if role.warps is not None:
+            yield from _beside(plan, role, here)
+            continue
         for group in range(role.first, role.first + role.warpgroups):
             if group in taken:
                 yield Violation(here, f"warpgroup {group} also runs {taken[group]}")
@@ -76,6 +92,19 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
     groups = plan.threads // WARPGROUP_THREADS
     if plan.threads % WARPGROUP_THREADS or sorted(taken) != list(range(groups)):
         yield Violation(("size",), f"{plan.threads} threads, and roles for the warpgroups {sorted(taken)}")
+
+
+def _beside(plan: ir.Plan, role: ir.RolePlan, here: Path) -> Iterator[Violation]:
+    """A role of a few warps stands beside the elected one of its warpgroup, whose first warp and registers it lacks."""
+    first, count = role.warps or (0, 0)
+    if not 1 <= first < first + count <= WARPS:
+        yield Violation(here, f"warps {first} to {first + count - 1} are not of those beside the first")
+    if not any(r.elected and r.first == role.first for r in plan.roles):
+        yield Violation(here, f"no elected role runs in warpgroup {role.first}")
+    if role.registers is not None:
+        yield Violation(here, "registers are set by the role that the warpgroup's first warp runs")
+    if sum(r.first == role.first for r in plan.roles) > 2:
+        yield Violation(here, f"more than two roles in warpgroup {role.first}")
 
 
 def _registers(plan: ir.Plan) -> Iterator[Violation]:

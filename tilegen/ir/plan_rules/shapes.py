@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilegen.ir import plan as ir
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_rules.expressions import check_expression
-from tilegen.ir.plan_rules.sweeps import check_sweep, check_transients, check_vote
+from tilegen.ir.plan_rules.sweeps import check_spoiled, check_sweep, check_transients, check_vote
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_walk import all_operations
 
@@ -51,6 +51,11 @@ def _fragment(role: ir.RolePlan, fragment: ir.Fragment) -> Iterator[str]:
         yield f"{owner.name} has another layout or number of registers, so they cannot share them"
 
 
+def _scanned(plan: ir.Plan, ring: str) -> Iterator[str]:
+    if plan.ring(ring).scan is None:
+        yield f"no role looks through the slots of {ring}"
+
+
 def _fragment_of(role: ir.RolePlan, name: str) -> ir.Fragment:
     return next(f for f in role.fragments if f.name == name)
 
@@ -66,6 +71,26 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             yield from check_sweep(role, operation)
         case ir.IfVote():
             yield from check_vote(role, operation)
+        case ir.IfSpoiled(ring):
+            yield from check_spoiled(operation)
+            yield from _scanned(plan, ring)
+        case ir.WaitClean(slot) | ir.ArriveClean(slot):
+            yield from _scanned(plan, slot.ring)
+        case ir.ScanSlot(slot):
+            yield from _scanned(plan, slot.ring)
+            dtype = plan.buffer(plan.ring(slot.ring).buffer).dtype
+            if dtype not in (DType.BF16, DType.F16):
+                yield f"entries of {dtype} are not looked through"
+        case ir.Mend():
+            yield from _layout(get(operation.fragment), "acc")
+            yield from _layout(get(operation.live), "acc")
+            tensor = plan.tensor(operation.tensor)
+            yield from _index(tensor, len(operation.index))
+            for dim in (operation.dim, operation.col_dim):
+                if not 0 <= dim < len(tensor.dims):
+                    yield f"{tensor.name} has no dimension {dim}"
+            if operation.dim == operation.col_dim:
+                yield "positions and columns run along one dimension"
         case ir.Map(out, value):
             yield from check_expression(value, role, get(out))
         case ir.LetFloat(_, value, load):

@@ -9,10 +9,13 @@ from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import body_of, operations, parts
 
+WARPS = 4  # of a warpgroup
 _WORDS = {
     ir.WaitEmpty: "wait empty",
     ir.Expect: "expect full",
     ir.WaitFull: "wait full",
+    ir.WaitClean: "wait clean",
+    ir.ArriveClean: "arrive clean",
     ir.ArriveEmpty: "arrive empty",
 }
 
@@ -29,6 +32,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         yield from _body(plan, role.body, ("role", index))
     for ring in plan.rings:
         yield from _arrivals(plan, ring)
+        yield from _scan(plan, ring)
 
 
 def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
@@ -48,12 +52,29 @@ def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
                     elif operation.slot.part == part:
                         reads = role.warpgroups
             full += fills
-            empty += reads * (4 if ring.release == "warp" else 1)
+            empty += reads * (WARPS if ring.release == "warp" else 1)
         which = f" of part {part}" if ring.parts > 1 else ""
         if full != ring.full_arrivals:
             yield Violation(here, f"full barriers{which} take {ring.full_arrivals} arrivals, {full} come")
         if empty != ring.empty_arrivals:
             yield Violation(here, f"empty barriers{which} take {ring.empty_arrivals} arrivals, {empty} come")
+
+
+def _scan(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
+    """A ring that is looked through: one arrival of each warp of the scanner, and readers that wait for them."""
+    if ring.scan is None:
+        return
+    clean = 0
+    for index, role in enumerate(plan.roles):
+        for path, operation in operations(role, index):
+            match operation:
+                case ir.WaitFull(slot) if slot.ring == ring.name and role.kind != "scanner":
+                    yield Violation(path, f"{role.name} does not wait until the slot has been looked through")
+                case ir.ArriveClean(slot) if slot.ring == ring.name:
+                    clean += role.warps[1] if role.warps else WARPS
+    if clean != ring.scan.arrivals:
+        message = f"clean barriers take {ring.scan.arrivals} arrivals, {clean} come"
+        yield Violation(("ring", ring.name), message)
 
 
 def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Violation]:
@@ -64,7 +85,14 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
     for position, operation in enumerate(body):
         here = (*path, position)
         match operation:
-            case ir.WaitEmpty(slot) | ir.WaitFull(slot) | ir.ArriveEmpty(slot) | ir.Expect(slot):
+            case (
+                ir.WaitEmpty(slot)
+                | ir.WaitFull(slot)
+                | ir.WaitClean(slot)
+                | ir.ArriveEmpty(slot)
+                | ir.ArriveClean(slot)
+                | ir.Expect(slot)
+            ):
                 if (type(operation), slot) in seen:
                     yield Violation(here, f"a second {_WORDS[type(operation)]} of the same position")
                 seen[(type(operation), slot)] = here
@@ -96,6 +124,8 @@ def _order(operation: ir.Operation, seen: dict[tuple[type, ir.Slot], Path], here
     """A slot is filled when it has been waited for."""
     if isinstance(operation, ir.Expect) and (ir.WaitEmpty, operation.slot) not in seen:
         yield Violation(here, "the slot is filled without waiting until it is empty")
+    if isinstance(operation, ir.ArriveClean) and (ir.WaitFull, operation.slot) not in seen:
+        yield Violation(here, "the slot is passed on without waiting until it is full")
 
 
 def _passed(cursor: str, seen: dict[tuple[type, ir.Slot], Path], here: Path) -> Iterator[Violation]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
-from tilegen.ir.plan_walk import fragments_read, fragments_written, operations
+from tilegen.ir.plan_walk import body_of, fragments_read, fragments_written, operations
 
 # Arithmetic on registers: nothing that another warp could wait for.
+MENDING = (ir.Let, ir.Init, ir.Map, ir.Mask, ir.Mend, ir.LoadVector)
+MENDING_CONTROL = (ir.For, ir.If)
 VOTED = (ir.LetFloat, ir.Init, ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.Sweep)
 
 
@@ -42,6 +44,19 @@ def check_vote(role: ir.RolePlan, vote: ir.IfVote) -> Iterator[str]:
     for operation in vote.body:
         if not isinstance(operation, VOTED):
             yield f"a {type(operation).__name__} that some warps may not reach"
+
+
+def check_spoiled(branch: ir.IfSpoiled) -> Iterator[str]:
+    """Breaches in a branch on a scan's flag, which may go up between two threads' looks at it."""
+
+    def inside(body: tuple[ir.Operation, ...]) -> Iterator[str]:
+        for operation in body:
+            if isinstance(operation, MENDING_CONTROL):
+                yield from inside(body_of(operation))
+            elif not isinstance(operation, MENDING):
+                yield f"a {type(operation).__name__} that some warps may not reach"
+
+    yield from inside(branch.body)
 
 
 def check_transients(role: ir.RolePlan, index: int) -> Iterator[Violation]:

@@ -97,7 +97,7 @@ class _Analysis:
         above = [self.at[path[:n]] for n in range(3, len(path))]
         taken: list[Uniform] = [o.condition for o in above if isinstance(o, ir.If)]
         # what one vote lets happen says nothing about another
-        taken += [Sym(f"vote {path[: n + 3]}") for n, o in enumerate(above) if isinstance(o, ir.IfVote)]
+        taken += [Sym(f"vote {path[: n + 3]}") for n, o in enumerate(above) if isinstance(o, ir.IfVote | ir.IfSpoiled)]
         return frozenset((*taken, *(op("lt", o.start, o.stop) for o in above if isinstance(o, ir.For))))
 
     def _fragment(self, name: str) -> ir.Fragment:

@@ -42,6 +42,7 @@ from tilegen.ir.plan import (
     SetRegisters,
     Slot,
     SlotOperand,
+    WaitClean,
     WaitFull,
     Work,
 )
@@ -51,6 +52,7 @@ from tilegen.passes.stale import ScaledSum, scaled_sum
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, layout
+from tilegen.passes.synchronise.mend import mend
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
@@ -102,6 +104,7 @@ class Consumer:
         for n, phase in enumerate(s.phases):
             self._phase(phase, [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)])
             if isinstance(phase, Stream):
+                self.out += mend(phase, self.c, self.values)
                 self._combine_partials(phase.span)
             for tile in [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)]:
                 self._release_resident(tile)
@@ -159,7 +162,8 @@ class Consumer:
         if tile in self.waited:
             return
         self.waited.add(tile)
-        self.out.append(WaitFull(Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span, tile))
+        wait = WaitClean if self.c.scanned(tile) else WaitFull
+        self.out.append(wait(Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span, tile))
 
     # ---- products in flight ----
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 from tilegen.ir.folded import Elementwise, FoldedOp, Guarded, Product, Weight
-from tilegen.ir.plan import For, If, Let, LetFloat, Operation, Ring, Value, Work
+from tilegen.ir.plan import For, If, IfSpoiled, Let, LetFloat, Operation, Ring, Value, Work
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Cast
 from tilegen.ir.uniform import Sym
@@ -29,6 +29,10 @@ class Context:
     @property
     def stream(self) -> str | None:
         return next((r.axis for r in self.scheduled.roles if r.role == "stream"), None)
+
+    def scanned(self, tile: str) -> bool:
+        """Whether a tile's slots are looked through before the consumers read them."""
+        return self.scheduled.tile(tile).scan
 
     def streamed(self, tile: str) -> bool:
         return self.stream is not None and self.stream in self.tiles[tile].move.axes
@@ -151,7 +155,7 @@ def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
             continue
         if isinstance(op, Let | LetFloat) and op.name not in used:
             continue
-        if isinstance(op, Work | For | If):
+        if isinstance(op, Work | For | If | IfSpoiled):
             op = replace(op, body=prune(op.body))
             if isinstance(op, For | If) and not op.body:
                 continue

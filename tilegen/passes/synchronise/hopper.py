@@ -16,12 +16,14 @@ from tilegen.ir.plan import (
     LetFloat,
     LoadVector,
     MapParam,
+    Mend,
     Param,
     Plan,
     PointerParam,
     Ring,
     RolePlan,
     ScalarParam,
+    Scan,
     SizeParam,
     StoreRows,
     StoreVector,
@@ -40,12 +42,14 @@ from tilegen.passes.synchronise.context import Context, storage, symbols_in
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
+from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, grid, total_items
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
 BARRIER_BYTES = 8
+FLAG_BYTES = 4
 
 
 def synchronise(s: Scheduled) -> Plan:
@@ -61,12 +65,13 @@ def synchronise(s: Scheduled) -> Plan:
     consumer_body, consumer_cursors, fragments = Consumer(context, values, stores).build()
     producer_body, producer_cursors = producer(context)
     buffers, top = _staging(s, stores, buffers, top)
-    rings, top = _barriers(rings, top)
+    rings, top = _barriers(rings, context, top)
     threads = 128 * (1 + s.workers.count)
     entry = registers_at_entry(s.workers.count)
     descriptors = tuple(descriptor(t, g, store=False, span=g.move.span) for t, g in geometries.items())
     roles: tuple[RolePlan, ...] = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
+        *scanner(context),
         RolePlan(
             "consumer",
             "consumer",
@@ -221,12 +226,20 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
     return tuple(out), top
 
 
-def _barriers(rings: dict[str, Ring], top: int) -> tuple[dict[str, Ring], int]:
+def _barriers(rings: dict[str, Ring], c: Context, top: int) -> tuple[dict[str, Ring], int]:
+    """The rings with their barriers from `top` on, then the flags of scans."""
     out = {}
     for name, r in rings.items():
-        count = r.depth * r.parts
-        out[name] = replace(r, full=top, empty=top + BARRIER_BYTES * count)
-        top += 2 * BARRIER_BYTES * count
+        size = BARRIER_BYTES * r.depth * r.parts
+        out[name] = replace(r, full=top, empty=top + size)
+        top += 2 * size
+        if c.scanned(name):
+            out[name] = replace(out[name], scan=Scan(top, SCANNER_WARPS[1], 0))
+            top += size
+    for name, r in out.items():
+        if r.scan is not None:
+            out[name] = replace(r, scan=replace(r.scan, flag=top))
+            top += FLAG_BYTES
     return out, top
 
 
@@ -254,7 +267,7 @@ def _params(
             used.add(node.name)
         elif isinstance(node, IntValue):
             used |= symbols(node.value)
-        elif isinstance(node, LoadVector | StoreRows | StoreVector):
+        elif isinstance(node, LoadVector | Mend | StoreRows | StoreVector):
             pointers.add(node.tensor)
         elif isinstance(node, LetFloat) and node.load is not None:
             pointers.add(node.load[0])
@@ -286,14 +299,17 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
     for phase in s.phases:
         if isinstance(phase, Stream):
             plan = layout(phase, s)
-            lets += [o for o in plan.lets if isinstance(o, Let)]
+            cuts = plan.cuts(SCANNED) if any(r.kind == "scanner" for r in roles) else ()
+            lets += [o for o in (*plan.lets, *cuts) if isinstance(o, Let)]
             cost = op("add", cost, op("mul", plan.count, 100))
     lets = list(dict.fromkeys(lets))
     used = set(symbols_in(roles))
     return ItemTable(ITEM, total_items(s), tuple(lets), cost, tuple(o.name for o in lets if o.name in used))
 
 
-def _with_fields(role: RolePlan, fields: tuple[str, ...]) -> RolePlan:
+def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
+    used = set(symbols_in(role.body))
+    fields = tuple(f for f in all_fields if f in used)
     return replace(role, body=tuple(replace(o, fields=fields) if isinstance(o, Work) else o for o in role.body))
 
 

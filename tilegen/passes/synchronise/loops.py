@@ -23,6 +23,7 @@ class Layout:
     stream: Stream
     lets: tuple[Operation, ...]  # for every role
     own_lets: tuple[Operation, ...]  # for consumers: cuts of this warpgroup
+    whole: tuple[Uniform, Uniform]  # first and past the last block that no row of the work item needs a mask in
     count: Uniform
     time: str
     peeled: bool
@@ -37,6 +38,19 @@ class Layout:
         if self.stream.direction == "down":
             return op("sub", op("sub", f"{axis}.last", 1), time)
         return op("add", f"{axis}.first", time)
+
+    def cuts(self, of: str) -> tuple[Operation, Operation]:
+        """`whole` bound to names that belong to `of`."""
+        first, last = self._cut_names(of)
+        return Let(first, self.whole[0], self.stream.span), Let(last, self.whole[1], self.stream.span)
+
+    def straddles(self, time: Uniform, of: str) -> Uniform:
+        """Whether the block visited at a time is cut by the domain for some row of the work item, by those names."""
+        block, (first, last) = self.block(time), self._cut_names(of)
+        return op("or", op("lt", block, first), op("ge", block, last))
+
+    def _cut_names(self, of: str) -> tuple[str, str]:
+        return f"{self.stream.axis}.{of}_first", f"{self.stream.axis}.{of}_last"
 
 
 def layout(stream: Stream, s: Scheduled) -> Layout:
@@ -53,6 +67,7 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         Let(last, found.last, span),
         Let(count, op("sub", last, first), span),
     )
+    whole = every.whole.inside(first, last)
     down = stream.direction == "down"
     skipped: Uniform = Int(0)
     skip_lets: tuple[Operation, ...] = ()
@@ -64,8 +79,8 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     begin = op("add", skipped, 1 if peeled else 0)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
     if not guarded:
-        whole = (("", begin, Sym(count), False),)
-        return Layout(stream, lets, skip_lets, Sym(count), f"{axis}.step", peeled, False, shift, skipped, whole)
+        one = (("", begin, Sym(count), False),)
+        return Layout(stream, lets, skip_lets, whole, Sym(count), f"{axis}.step", peeled, False, shift, skipped, one)
     # cuts between the straddling blocks of the low end, the inside, and those of the high end
     inside_first, inside_last = found.inside(first, last)
     low_cut = op("sub", inside_first, first)
@@ -88,4 +103,4 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     segments.append(("blocks inside the domain", start, stop, False))
     if tail_exists:
         segments.append(("straddling blocks, last end", op("max", leave, begin), Sym(count), True))
-    return Layout(stream, lets, own, Sym(count), f"{axis}.step", peeled, True, shift, skipped, tuple(segments))
+    return Layout(stream, lets, own, whole, Sym(count), f"{axis}.step", peeled, True, shift, skipped, tuple(segments))

@@ -124,6 +124,10 @@ class Values:
         """What is subtracted from an argument: the exponent, or 0 for a row that has none yet."""
         return self._fragment(f"{o.name}.shift", "row", 1, o.span)
 
+    def scratch(self, name: str, shape: Shape, span: Span) -> str:
+        """A fragment of its own for a value of this shape."""
+        return self._fragment(name, shape.layout, shape.width, span)
+
     def accumulator(self, o: Product, n: int) -> str:
         name = self.state(o)
         assert self.known[name].cols == n, (name, self.known[name].cols, n)

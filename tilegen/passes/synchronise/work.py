@@ -171,6 +171,7 @@ class StreamRanges:
 
     shared: Ranges  # visited for the whole CTA's rows, inside for this warpgroup's own
     own: Ranges  # visited for this warpgroup's own rows
+    whole: Ranges  # visited and inside for the whole CTA's rows
     constraints: tuple[Constraint, ...]
 
 
@@ -200,12 +201,13 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     own_box = {rows: (own_first, own_last)}
     size, block = extent(program.axis(axis)), s.role(axis).block
 
-    def found(box: Box) -> Ranges:
-        inside = block_ranges(size, block, constraints, box, own_box, masked)
+    def found(box: Box, inside_box: Box) -> Ranges:
+        inside = block_ranges(size, block, constraints, box, inside_box, masked)
         visit = block_ranges(size, block, common, box, own_box, masked)
         return replace(inside, first=visit.first, last=visit.last)
 
-    return StreamRanges(found({rows: (first, last)}), found(own_box), tuple(constraints))
+    cta_box = {rows: (first, last)}
+    return StreamRanges(found(cta_box, own_box), found(own_box, own_box), found(cta_box, cta_box), tuple(constraints))
 
 
 def _domains(axis: str, s: Scheduled) -> list[set[str]]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, If, IfVote, ItemTable, Let, LetFloat, Operation, SetRegisters, Work
+from tilegen.ir.plan import For, If, IfSpoiled, IfVote, ItemTable, Let, LetFloat, Operation, SetRegisters, Work
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -29,11 +29,21 @@ def role_code(r: RoleScope, group: str, warp: str) -> list[Line]:
     registers = _body(r, body[:head])
     rest = _body(r, body[head:])
     declared = _declarations(r, rest, group)
+    if r.role.warps is not None:
+        condition = f"if ({_warps(r, warp)}) {{"
+        return [Line(condition), *inside([*declared, *rest]), Line("}")]
     if not r.role.elected:
         return [*registers, *declared, *rest]
     elect = r.functions.helper("elect_one")
     condition = f"if ({warp} == {4 * r.role.first} && {elect}()) {{"
     return [*registers, Line(condition), *inside([*declared, *rest]), Line("}")]
+
+
+def _warps(r: RoleScope, warp: str) -> str:
+    """Whether this warp is one of the role's, in a warpgroup that is."""
+    first, count = r.role.warps or (0, 4)
+    start = 4 * r.role.first + first
+    return f"{warp} >= {start}" if first + count == 4 else f"{warp} >= {start} && {warp} < {start + count}"
 
 
 def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
@@ -56,7 +66,7 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
 def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
     out: list[Line] = []
     for o in body:
-        if isinstance(o, Work | For | If | IfVote):
+        if isinstance(o, Work | For | If | IfVote | IfSpoiled):
             out += _block(r, o)
         elif isinstance(o, Let):
             value = r.integer(o.value)
@@ -72,7 +82,10 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
     return out
 
 
-def _block(r: RoleScope, o: Work | For | If | IfVote) -> list[Line]:
+def _block(r: RoleScope, o: Work | For | If | IfVote | IfSpoiled) -> list[Line]:
+    if isinstance(o, IfSpoiled):
+        condition = f"{r.functions.helper('is_spoiled')}({r.names['flag', o.ring]})"
+        return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, IfVote):
         condition = f"{r.functions.helper('vote')}({r.array(o.fragment)})"
         return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
@@ -109,29 +122,31 @@ def _is_natural(r: RoleScope, table: ItemTable, field: str) -> bool:
 
 
 def _table_loop(r: RoleScope, o: Work, index: str) -> list[Line]:
-    """Rows of the table are read one item ahead, 16 bytes at a time."""
+    """Rows of the table are read one item ahead, 16 bytes at a time, those that the role uses."""
     table = r.plan.table
     assert table is not None
-    pieces = table.width // 4
     names = [index, *(r.names.give(("symbol", f), f) for f in o.fields)]
+    places = [0, *(1 + table.fields.index(f) for f in o.fields)]
+    pieces = sorted({p // 4 for p in places})
     entry = r.names.give(("table entry",), "entry")
-    ahead = [r.names.give(("table row", n), f"next_{n}" if pieces > 1 else "next") for n in range(pieces)]
-    step = f"{pieces} * gridDim.x" if pieces > 1 else "gridDim.x"
-    first = f"{pieces} * blockIdx.x" if pieces > 1 else "blockIdx.x"
-    words = [f"{ahead[n // 4]}.{'xyzw'[n % 4]}" for n in range(len(names))]
+    ahead = {n: r.names.give(("table row", n), f"next_{n}" if len(pieces) > 1 else "next") for n in pieces}
+    width = table.width // 4
+    step = f"{width} * gridDim.x" if width > 1 else "gridDim.x"
+    first = f"{width} * blockIdx.x" if width > 1 else "blockIdx.x"
+    words = [f"{ahead[p // 4]}.{'xyzw'[p % 4]}" for p in places]
     if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
         words = [f"{r.functions.helper('uniform')}({w})" for w in words]
     natural = r.integers.with_natural(o.index, *(f for f in o.fields if _is_natural(r, table, f)))
-    reads = [f"__ldg({entry} + {n})" if n else f"__ldg({entry})" for n in range(pieces)]
+    reads = [f"__ldg({entry} + {n})" if n else f"__ldg({entry})" for n in pieces]
     return [
         Line(f"const int4* {entry} = (const int4*){r.names['table',]} + {first};", o.span),
-        Line(f"int4 {', '.join(f'{a} = {x}' for a, x in zip(ahead, reads, strict=True))};", o.span),
+        Line(f"int4 {', '.join(f'{a} = {x}' for a, x in zip(ahead.values(), reads, strict=True))};", o.span),
         Line("#pragma unroll 1"),
         Line("for (;;) {", o.span),
         *(Line(f"const int {n} = {x};", o.span, 1) for n, x in zip(names, words, strict=True)),
         Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
         Line(f"{entry} += {step};", o.span, 1),
-        *(Line(f"{a} = {x};", o.span, 1) for a, x in zip(ahead, reads, strict=True)),
+        *(Line(f"{a} = {x};", o.span, 1) for a, x in zip(ahead.values(), reads, strict=True)),
         *inside(_body(replace(r, integers=natural), o.body)),
         Line("}"),
     ]

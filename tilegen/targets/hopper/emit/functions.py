@@ -21,7 +21,7 @@ _CALLS: dict[str, dict[str, str]] = {
     "release_by_warpgroup": {"arrive": "mbarrier_arrive"},
     "release_by_warp": {"arrive": "mbarrier_arrive"},
 }
-_FILES = ("barriers.j2", "tma.j2", "products.j2", "arithmetic.j2", "fragments.j2", "tensors.j2")
+_FILES = ("barriers.j2", "tma.j2", "products.j2", "arithmetic.j2", "fragments.j2", "tensors.j2", "scan.j2")
 
 
 @cache

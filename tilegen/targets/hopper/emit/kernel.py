@@ -18,7 +18,7 @@ from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
 from tilegen.targets.hopper.emit.functions import Functions, environment
 from tilegen.targets.hopper.emit.integers import Integers
-from tilegen.targets.hopper.emit.lines import inside
+from tilegen.targets.hopper.emit.lines import Line, inside
 from tilegen.targets.hopper.emit.names import Names, kernel_name
 from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
 from tilegen.version import VERSION
@@ -36,7 +36,8 @@ def emit(plan: Plan) -> str:
     shared = kernel.give("shared", "shared")
     parameters = [_parameter(plan, kernel, p) for p in plan.params]
     addresses = _addresses(plan, kernel)
-    barriers = [_barrier(kernel, ring, kind) for ring in plan.rings for kind in ("full", "empty")]
+    barriers = [_barrier(kernel, ring, kind) for ring in plan.rings for kind in _kinds(ring)]
+    flags = [kernel["flag", ring.name] for ring in plan.rings if ring.scan]
     warp, group = kernel.give("warp", "warp"), kernel.give("group", "group")
     kernel.give(("symbol", "warpgroup"), "warpgroup")
     maps = [kernel["map", p.descriptor] for p in plan.params if isinstance(p, MapParam)]
@@ -48,11 +49,13 @@ def emit(plan: Plan) -> str:
         "uniform": functions.helper("uniform"),
     }
     roles = []
-    for role, opening in zip(plan.roles, _openings(plan, group), strict=True):
-        names = Names(kernel)
-        scope = RoleScope(plan, role, names, functions, _integers(plan, names, functions))
-        code = "\n".join(map(str, inside(role_code(scope, group, warp), 2)))
-        roles.append({"opening": opening, "summary": _role_summary(role), "code": code})
+    for beside, opening in zip(_by_warpgroup(plan), _openings(plan, group), strict=True):
+        lines = []
+        for role in beside:
+            names = Names(kernel)
+            scope = RoleScope(plan, role, names, functions, _integers(plan, names, functions))
+            lines += [Line(f"// {_role_summary(role)}"), *role_code(scope, group, warp)]
+        roles.append({"opening": opening, "code": "\n".join(map(str, inside(lines, 2)))})
     template = environment().get_template("kernel.cu.j2")
     return template.render(
         plan=plan,
@@ -67,6 +70,8 @@ def emit(plan: Plan) -> str:
         shared=shared,
         addresses=addresses,
         barriers=barriers,
+        flags=flags,
+        summaries=[_role_summary(r) for r in plan.roles],
         warp=warp,
         group=group,
         roles=roles,
@@ -79,19 +84,31 @@ def _integers(plan: Plan, names: Names, functions: Functions) -> Integers:
     return Integers(lambda name: names["symbol", name], functions.helper, sizes | {"warpgroup"})
 
 
+def _by_warpgroup(plan: Plan) -> list[list[RolePlan]]:
+    """The roles, those that share a warpgroup together."""
+    found: dict[int, list[RolePlan]] = {}
+    for r in plan.roles:
+        found.setdefault(r.first, []).append(r)
+    return list(found.values())
+
+
 def _openings(plan: Plan, group: str) -> list[str]:
-    """What stands before each role's code; the last needs no test if the roles cover the CTA."""
-    whole = sum(r.warpgroups for r in plan.roles) * 128 == plan.threads
+    """What stands before the code of each warpgroup's roles; the last needs no test if they cover the CTA."""
+    roles = [beside[0] for beside in _by_warpgroup(plan)]
+    whole = sum(r.warpgroups for r in roles) * 128 == plan.threads
     out = []
-    for n, r in enumerate(plan.roles):
+    for n, r in enumerate(roles):
         end = r.first + r.warpgroups
         test = f"{group} == {r.first}" if r.warpgroups == 1 else f"{group} >= {r.first} && {group} < {end}"
-        last = whole and n == len(plan.roles) - 1
+        last = whole and n == len(roles) - 1
         out.append(("} else " if n else "") + ("{" if last else f"if ({test}) {{"))
     return out
 
 
 def _role_summary(r: RolePlan) -> str:
+    if r.warps is not None:
+        first = 4 * r.first + r.warps[0]
+        return f"{r.name}: warps {first} to {first + r.warps[1] - 1}"
     groups = f"warpgroup {r.first}" if r.warpgroups == 1 else f"warpgroups {r.first} to {r.first + r.warpgroups - 1}"
     registers = f", {r.registers} registers" if r.registers else ""
     name = r.name if r.name == r.kind else f"{r.name} ({r.kind})"
@@ -139,12 +156,20 @@ def _addresses(plan: Plan, kernel: Names) -> list[dict[str, object]]:
     for r in plan.rings:
         out.append({"name": kernel.give(("full", r.name), f"{r.name}_full"), "offset": r.full})
         out.append({"name": kernel.give(("empty", r.name), f"{r.name}_empty"), "offset": r.empty})
+        if r.scan is not None:
+            out.append({"name": kernel.give(("clean", r.name), f"{r.name}_clean"), "offset": r.scan.clean})
+            out.append({"name": kernel.give(("flag", r.name), f"{r.name}_flag"), "offset": r.scan.flag})
     return out
 
 
+def _kinds(ring: Ring) -> tuple[str, ...]:
+    return ("full", "empty", "clean") if ring.scan else ("full", "empty")
+
+
 def _barrier(kernel: Names, ring: Ring, kind: str) -> dict[str, object]:
-    arrivals = ring.full_arrivals if kind == "full" else ring.empty_arrivals
-    return {"name": kernel[kind, ring.name], "count": ring.depth * ring.parts, "arrivals": arrivals}
+    arrivals = {"full": ring.full_arrivals, "empty": ring.empty_arrivals}
+    arrivals |= {"clean": ring.scan.arrivals} if ring.scan else {}
+    return {"name": kernel[kind, ring.name], "count": ring.depth * ring.parts, "arrivals": arrivals[kind]}
 
 
 def _memory(plan: Plan) -> list[str]:
@@ -153,6 +178,8 @@ def _memory(plan: Plan) -> list[str]:
     for r in plan.rings:
         n = 8 * r.depth * r.parts
         rows += [(r.full, n, f"{r.name}: full barriers"), (r.empty, n, f"{r.name}: empty barriers")]
+        if r.scan is not None:
+            rows += [(r.scan.clean, n, f"{r.name}: clean barriers"), (r.scan.flag, 4, f"{r.name}: flag of the scan")]
     width = max((len(str(start + size)) for start, size, _ in rows), default=0)
     return [f"{start:>{width}} to {start + size:<{width}}  {what}" for start, size, what in sorted(rows)]
 

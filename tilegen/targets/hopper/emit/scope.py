@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, Fragment, If, IfVote, Mma, Operation, Plan, RolePlan, Slot, Work
+from tilegen.ir.plan import For, Fragment, If, IfSpoiled, IfVote, Mma, Operation, Plan, RolePlan, Slot, Work
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
@@ -21,6 +21,8 @@ ELEMENT = {
     DType.I32: "int",
     DType.BOOL: "unsigned char",
 }
+# Exponent bits of 16-bit types: all set in infinities and NaN alone.
+EXPONENT = {DType.BF16: "0x7f80", DType.F16: "0x7c00"}
 
 
 @dataclass(frozen=True)
@@ -143,5 +145,5 @@ def walk(body: tuple[Operation, ...]) -> Iterator[Operation]:
     """Every operation, bodies included, in order."""
     for o in body:
         yield o
-        if isinstance(o, Work | For | If | IfVote):
+        if isinstance(o, Work | For | If | IfVote | IfSpoiled):
             yield from walk(o.body)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilegen.ir.plan import (
     Advance,
+    ArriveClean,
     ArriveEmpty,
     Expect,
     FenceAsync,
@@ -14,15 +15,17 @@ from tilegen.ir.plan import (
     OrderPass,
     OrderStart,
     OrderWait,
+    ScanSlot,
     SetRegisters,
     StoreCommit,
     StoreWait,
     TmaLoad,
     TmaStore,
+    WaitClean,
     WaitEmpty,
     WaitFull,
 )
-from tilegen.targets.hopper.emit.scope import RoleScope
+from tilegen.targets.hopper.emit.scope import EXPONENT, RoleScope
 
 
 def set_registers(r: RoleScope, op: SetRegisters) -> str:
@@ -65,6 +68,31 @@ def wait_full(r: RoleScope, op: WaitFull) -> str:
 def wait_empty(r: RoleScope, op: WaitEmpty) -> str:
     phase = r.cursor(op.slot.cursor)[1]
     return f"{r.functions.helper('mbarrier_wait')}({r.barrier(op.slot, 'empty')}, {phase} ^ 1);"
+
+
+def wait_clean(r: RoleScope, op: WaitClean) -> str:
+    phase = r.cursor(op.slot.cursor)[1]
+    return f"{r.functions.helper('mbarrier_wait')}({r.barrier(op.slot, 'clean')}, {phase});"
+
+
+def arrive_clean(r: RoleScope, op: ArriveClean) -> str:
+    return f"{r.functions.helper('release_by_warp')}({r.barrier(op.slot, 'clean')});"
+
+
+def scan_slot(r: RoleScope, op: ScanSlot) -> str:
+    ring = r.plan.ring(op.slot.ring)
+    buffer = r.plan.buffer(ring.buffer)
+    first, count = r.role.warps or (0, 4)
+    name = r.functions.specific(
+        f"scan_{ring.name}",
+        "scan",
+        type=buffer.dtype.value,
+        exponent=EXPONENT[buffer.dtype],
+        bytes=ring.bytes,
+        first=32 * (4 * r.role.first + first),
+        threads=32 * count,
+    )
+    return f"{name}({r.slot(op.slot)}, {r.names['flag', ring.name]});"
 
 
 def arrive_empty(r: RoleScope, op: ArriveEmpty) -> str:
@@ -110,7 +138,10 @@ STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     StoreWait: store_wait,
     WaitFull: wait_full,
     WaitEmpty: wait_empty,
+    WaitClean: wait_clean,
     ArriveEmpty: arrive_empty,
+    ArriveClean: arrive_clean,
+    ScanSlot: scan_slot,
     Advance: advance,
     OrderWait: order_wait,
     OrderPass: order_pass,

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Buffer, LoadVector, ReadShared, StoreRows, StoreVector, WriteShared
-from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
+from tilegen.ir.plan import Buffer, LoadVector, Mend, ReadShared, StoreRows, StoreVector, WriteShared
+from tilegen.ir.uniform import Int
+from tilegen.targets.hopper.emit.scope import ELEMENT, EXPONENT, RoleScope
 
 _SWIZZLE_MASK = {128: "0x70", 64: "0x30", 32: "0x10"}
 _FROM = {DType.BF16: "from_bf16", DType.F16: "from_f16"}
@@ -136,10 +137,36 @@ def store_rows(r: RoleScope, op: StoreRows) -> str:
     return f"{name}({r.array(source.name)}, {start}, {r.stride(op.tensor, op.row_dim)}, {rows}, {columns});"
 
 
+def mend(r: RoleScope, op: Mend) -> str:
+    acc, live, dtype = r.fragments[op.fragment], r.fragments[op.live], r.plan.tensor(op.tensor).dtype
+    local = r.functions.local("mend")
+    packed = r.stride(op.tensor, op.col_dim) == "1" and acc.cols % 2 == 0  # TMA's rows start at multiples of 16 bytes
+    whole = packed and op.col_limit == Int(acc.cols)
+    name = r.functions.specific(
+        f"mend_{acc.name}",
+        "mend",
+        out=local.give(0, acc.name),
+        registers=acc.registers,
+        live=local.give(1, live.name),
+        live_registers=live.registers,
+        bits="unsigned long long" if live.registers > 64 else "unsigned",
+        exponent=EXPONENT[dtype],
+        convert=r.functions.helper(_FROM[dtype]),
+        first_column=r.functions.helper("first_column"),
+        columns=whole,
+        packed=packed,
+    )
+    arguments = [r.array(acc.name), r.array(live.name), r.element(op.tensor, op.index), r.stride(op.tensor, op.dim)]
+    arguments += [] if packed else [r.stride(op.tensor, op.col_dim)]
+    arguments += [r.integer(op.count)] + ([] if whole else [r.left(op.col_limit, op.index[op.col_dim])])
+    return f"{name}({', '.join(arguments)});"
+
+
 STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     ReadShared: read_shared,
     WriteShared: write_shared,
     LoadVector: load_vector,
     StoreVector: store_vector,
     StoreRows: store_rows,
+    Mend: mend,
 }

@@ -1,0 +1,57 @@
+"""Which tiles must be looked through before products read them, so that no row gets what it must not see.
+
+A position that a domain leaves out of a contraction meets a weight of 0, which is exact for finite entries only:
+0 * NaN and 0 * inf are NaN, for every row of the tile. Where the other factor is computed and some position of a
+block can be dead while its entries are still real memory, the tile's entries that are no finite numbers leave it
+first and come back, by selects, in the rows that see them. Positions past the tensor's end need none of that: TMA
+fills them with zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.ir.folded import FoldedProgram, Product
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import Affine, Move
+from tilegen.passes.guard import clauses_of
+from tilegen.passes.schedule import source_names
+
+
+def isolate(s: Scheduled) -> Scheduled:
+    """`s` with a scan of every tile that needs one."""
+    stream = next((r.axis for r in s.roles if r.role == "stream"), None)
+    program = s.program
+    tiles = tuple(replace(t, scan=_needs_scan(program.tile.move(t.tile), program, stream)) for t in s.tiles)
+    return replace(s, tiles=tiles)
+
+
+def _needs_scan(move: Move, program: FoldedProgram, stream: str | None) -> bool:
+    """Whether a tile's entries at dead positions of the streamed axis can reach rows that do not see them.
+
+    Only for a tile that is contracted along the streamed axis and read in no other way, since elsewhere its entries
+    must stay what they are.
+    """
+    readers = [op for op in program.ops if move.name in source_names(op)]
+    products = [op for op in readers if isinstance(op, Product) and op.over == (stream,)]
+    if stream is None or not products or len(products) != len(readers):
+        return False
+    return any(_has_dead_positions(move, op, program, stream) for op in products)
+
+
+def _has_dead_positions(move: Move, op: Product, program: FoldedProgram, stream: str) -> bool:
+    computed = [name for name in (op.a, op.b) if program.has(name)]
+    if not computed:
+        return False  # both factors are tiles: no clause cuts them
+    if any(clauses_of(program.tile, program.op(name).axes, op.over) for name in computed):
+        return True
+    return not _ends_with_tensor(move, program, stream)
+
+
+def _ends_with_tensor(move: Move, program: FoldedProgram, stream: str) -> bool:
+    """Whether the axis ends where its dimension of the tensor does, and zeros follow."""
+    tensor, extent = program.tile.tensor(move.tensor), program.tile.axis(stream).extent
+    return any(
+        isinstance(entry, Affine) and entry.axis == stream and dim == extent
+        for entry, dim in zip(move.at, tensor.dims, strict=True)
+    )
