@@ -88,8 +88,8 @@ def _of_torch(array: Any, name: str) -> ArrayView:
         fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a torch tensor without strides ({str(e).splitlines()[0]})")
     shape = tuple(array.shape)
     if not pointer and 0 not in shape:
-        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a {type(array).__qualname__}, which has no memory of its own")
-    if dtype is not DType.BF16 and array.is_neg():  # part of a conjugate
+        fail(Code.NOT_AN_ARRAY, None, tensor=name, type=f"a {type(array).__qualname__} without memory of its own")
+    if array.is_neg():  # part of a conjugate
         fail(Code.NOT_AN_ARRAY, None, tensor=name, type="a torch tensor yet to be negated (by `resolve_neg()`)")
     size = array.element_size()
     return ArrayView(pointer, shape, tuple(s * size for s in steps), dtype, place, "torch", array)
