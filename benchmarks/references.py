@@ -26,14 +26,15 @@ def attention(
     slope: Tensor | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
-    """O [B, Sq, H, D] and LSE [B, H, Sq] of Q [B, Sq, H, D], K and V [B, Sk, Hk, D]; causal at the bottom right.
+    """O [B, Sq, H, DV] and LSE [B, H, Sq] of Q [B, Sq, H, D], K [B, Sk, Hk, D] and V [B, Sk, Hk, DV]; causal at the
+    bottom right.
 
     Rows without a key are 0 and -inf. softcap, slope [H]: as samples/attention_softcap_alibi.tile has them.
     """
     B, Sq, H, D = q.shape
     Sk, Hk = k.shape[1:3]
     scale = D**-0.5 if scale is None else scale
-    out = torch.zeros(B, Sq, H, D, dtype=dtype, device=q.device)
+    out = torch.zeros(B, Sq, H, v.shape[-1], dtype=dtype, device=q.device)
     lse = torch.full((B, H, Sq), float("-inf"), dtype=dtype, device=q.device)
     if not Sk:
         return out, lse
@@ -74,7 +75,7 @@ def rounding_error(
     if causal:
         s.masked_fill_(torch.ones(Sq, Sk, dtype=torch.bool, device=q.device).triu(Sk - Sq + 1), float("-inf"))
     p = s.softmax(-1).nan_to_num()
-    o = torch.einsum("bgrqk,bkgd->bgrqd", p, values).square().sum((-2, -1))
+    o = torch.einsum("bgrqk,bkge->bgrqe", p, values).square().sum((-2, -1))
     square = torch.einsum("bgrqk,bkg->bgr", p.square(), values.square().sum(-1)) + o
     return (_ROUNDING * torch.finfo(rounded).eps * (square / o).sqrt().nan_to_num()).reshape(B, H)
 

@@ -141,7 +141,7 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
     [
         (("check", "no-such.tile"), "there is no file no-such.tile"),
         (("check", str(SAMPLES)), "is a folder"),
-        (("check", FA3, "-D", "D=3"), "64 or 128 or 256"),
+        (("check", FA3, "-D", "D=3"), "32 .. 256 by 8"),
         (("check", FA3, "-D", "X=3"), "X"),
         (("check", FA3, "-D", "D"), "-D takes name=value"),
         (("check", COPY, "--target", "mls"), "mls"),

@@ -21,6 +21,7 @@ ATTENTION = (
     "B=0,Sq=9,Sk=9,Hk=1,G=1",
 )
 SIZES = {
+    "attention_mixed_heads": ATTENTION[:3],
     "attention_softcap_alibi": ATTENTION,
     "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8", "M=0,N=8"),
     "fa3_fwd": ATTENTION,

@@ -1,4 +1,4 @@
-"""Checks of fa3_fwd that run in the worker process: each raises AssertionError with everything that is wrong."""
+"""Checks of fa3_fwd and its like that run in the worker process: each raises AssertionError with all that is wrong."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def _head_size(k: Kernel) -> int:
     return int(_param(k, "D"))
 
 
+def _value_size(k: Kernel) -> int:
+    return int(dict(k.program.params).get("DV", _head_size(k)))  # type: ignore[arg-type]
+
+
 def _values(shape: tuple[int, ...], g: torch.Generator) -> Tensor:
     return torch.randn(shape, device=DEVICE, generator=g)
 
@@ -42,7 +46,7 @@ def _inputs(
         whole = place((B, Sq, Hk * (G + 2), D), dtype).fill(_values((B, Sq, Hk * (G + 2), D), g))
         q, keys, v = whole.split([Hk * G, Hk, Hk], dim=2)
         return {"Q": q, "K": keys, "V": v}
-    shapes = {"Q": (B, Sq, Hk * G, D), "K": (B, Sk, Hk, D), "V": (B, Sk, Hk, D)}
+    shapes = {"Q": (B, Sq, Hk * G, D), "K": (B, Sk, Hk, D), "V": (B, Sk, Hk, _value_size(k))}
     values = {name: _values(shape, g) for name, shape in shapes.items()}
     if data in ("sharp", "rising"):  # scores of ±200, where a wrong maximum overflows
         values["Q"] *= 6
@@ -55,7 +59,7 @@ def _inputs(
 def _outputs(k: Kernel, B: int, H: int, Sq: int, layout: str) -> dict[str, Placed]:
     layout = "dense" if layout == "fused" else layout
     return {
-        "O": place((B, Sq, H, _head_size(k)), _type(k), layout),
+        "O": place((B, Sq, H, _value_size(k)), _type(k), layout),
         "LSE": place((B, H, Sq), torch.float32, layout),
     }
 

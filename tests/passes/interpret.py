@@ -39,13 +39,13 @@ class Shared:
     spoiled: set[str] = field(default_factory=set)
 
     def tile(self, ring: str, part: int, position: int) -> Array:
-        """rows x cols of the slot."""
+        """rows x columns of the slot, those past the last one in use among them."""
         filled = self.slots.get((ring, part), [])
         if position >= len(filled):
             raise Misuse(f"{ring}[{part}] at {position} is never filled")
         b = self.plan.buffer(self.plan.ring(ring).buffer)
-        chunks: Array = filled[position].reshape(b.cols // b.chunk, b.rows, b.chunk)
-        return np.moveaxis(chunks, 0, 1).reshape(b.rows, b.cols)
+        chunks: Array = filled[position].reshape(-1, b.rows, b.chunk)
+        return np.moveaxis(chunks, 0, 1).reshape(b.rows, -1)
 
 
 def run(
@@ -180,7 +180,7 @@ class Role:
         b = self.plan.buffer(self.plan.ring(o.slot.ring).buffer)
         filled = self.shared.slots.setdefault((o.slot.ring, self.part(o.slot)), [])
         assert len(filled) == self.place(o.slot), "slots are filled in order, once each"
-        filled.append(np.full(b.rows * b.cols, np.nan, b.dtype.numpy))
+        filled.append(np.full(b.rows * _stored(b), np.nan, b.dtype.numpy))
 
     def do_TmaLoad(self, o: ir.TmaLoad) -> None:
         d = self.plan.descriptor(o.descriptor)
@@ -263,13 +263,15 @@ class Role:
 
     def do_ReadShared(self, o: ir.ReadShared) -> None:
         first = o.row_offset * self.warpgroup
-        self.write(o.out, self.tile(o.slot, self.place(o.slot))[first : first + ROWS].astype(F32))
+        tile = self.tile(o.slot, self.place(o.slot))[first : first + ROWS, : self.fragment(o.out).cols]
+        self.write(o.out, tile.astype(F32))
 
     def do_WriteShared(self, o: ir.WriteShared) -> None:
         b = self.plan.buffer(o.buffer)
         if b.host is not None and any(ring == b.host for ring, _ in self.ready) is False:
             raise Misuse(f"{o.buffer} uses the bytes of {b.host} after its release")
         rounded = self.read(o.source).astype(b.dtype.numpy)
+        rounded = np.pad(rounded, ((0, 0), (0, _stored(b) - b.cols)))
         self.staged[o.buffer] = np.moveaxis(rounded.reshape(b.rows, -1, b.chunk), 1, 0).copy()
 
     def do_LoadVector(self, o: ir.LoadVector) -> None:
@@ -382,7 +384,9 @@ class Role:
         self.write(o.fragment, _FOLD[o.kind](self.read(o.fragment), axis=1)[:, None])
 
     def do_Relayout(self, o: ir.Relayout) -> None:
-        self.write(o.out, self.read(o.source).astype(self.fragment(o.out).dtype.numpy))
+        out, source = self.fragment(o.out), self.read(o.source)
+        more = out.cols - source.shape[1]
+        self.write(o.out, np.pad(source, ((0, 0), (0, more))).astype(out.dtype.numpy))
 
     # ---- products ----
 
@@ -390,17 +394,19 @@ class Role:
         at = {s.slot: self.place(s.slot) for s in (o.a, o.b) if isinstance(s, ir.SlotOperand)}
 
         def multiply() -> None:
+            depth = 16 * len(o.b.offsets)
             if isinstance(o.a, ir.FragmentOperand):
                 a = self.read(o.a.fragment)
             else:
                 a = self.tile(o.a.slot, at[o.a.slot])
                 a = a if o.a.major == "k" else a.T
                 first = ROWS * self.warpgroup if o.a.warpgroup else 0
-                a = a[first : first + ROWS]
+                a = a[first : first + ROWS, :depth]
             b = self.tile(o.b.slot, at[o.b.slot])
             b = b.T if o.b.major == "k" else b
-            assert a.shape[0] == ROWS
-            assert b.shape[1] == o.n
+            b = b[:depth, : o.n]
+            assert a.shape == (ROWS, depth)
+            assert b.shape == (depth, o.n)
             with np.errstate(all="ignore"):
                 total = a.astype(F32) @ b.astype(F32)
             self.write(o.accumulator, total if o.zero else self.read(o.accumulator) + total)
@@ -425,6 +431,11 @@ class Role:
                 effect()
         if retired != list(o.retires):
             raise Misuse(f"a wait that is to retire {list(o.retires)} retires {retired}")
+
+
+def _stored(b: ir.Buffer) -> int:
+    """Columns of whole chunks."""
+    return -(-b.cols // b.chunk) * b.chunk
 
 
 def _lane_of(cols: int) -> npt.NDArray[np.int64]:

@@ -150,6 +150,11 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.BOX_TOO_LARGE, attention("").replace("j 64", "j 320"), "tile k[j, d] = K[b, j, g, d]"),
     (Code.INNER_EXTENT, schedule_of(COPY, "block i 128, j 24 consumers 2 over i"), "tile x[i, j] = X[i, j]"),
     (
+        Code.INNER_EXTENT,
+        over_rows("Y[i] = max[j](x[i, j])").replace("N", "36").replace("M, 36\n", "M\n"),
+        "tile x[i, j] = X[i, j]",
+    ),
+    (
         Code.RANK,
         over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[0, 0, 0, 0, i, j]").replace(
             "T[M, N]", "T[1, 1, 1, 1, M, N]"

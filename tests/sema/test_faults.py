@@ -27,6 +27,7 @@ CASES: list[tuple[Code, list[Change], str]] = [
     (Code.UNKNOWN_STATEMENT, [(SCHEDULE, "blokc i 64, j 64")], "blokc"),
     (Code.PARAMETER_MISSING, [(" = 64, flag", ", flag")], "D: 64 | 128"),
     (Code.PARAMETER_VALUE, [("= 64, flag", "= 32, flag")], "32"),
+    (Code.PARAMETER_RANGE, [("64 | 128", "64 .. 128 by 3")], "64 .. 128 by 3"),
     (Code.UNKNOWN_NAME, [("= x * sum", "= x * y * sum")], "y"),
     (Code.UNKNOWN_NAME, [("block i 64, j 64", "block i 64, jj 64")], "jj"),
     (Code.UNKNOWN_NAME, [("flag: bool", "flag: boole")], "boole"),

@@ -69,3 +69,31 @@ def test_open_parameters_take_any_value_of_their_type() -> None:
 @pytest.mark.parametrize(("name", "value"), [("N", "2.5"), ("N", "three"), ("x", "true"), ("on", "0")])
 def test_open_parameters_refuse_values_of_another_type(name: str, value: str) -> None:
     assert [d.code for d in reported(OPEN, {name: value})] == ["PARAMETER_VALUE"]
+
+
+RANGES = BASE.replace("D: 64 | 128 = 64", "D: 8 .. 64 by 8 | 128 = 64")
+
+
+@pytest.mark.parametrize("value", ["8", "56", 64, "128"])
+def test_a_value_in_a_range_is_allowed(value: str | int) -> None:
+    assert dict(loaded(RANGES, {"D": value}).params)["D"] == int(value)
+
+
+@pytest.mark.parametrize("value", ["0", "12", "72", "8.0", True])
+def test_a_value_outside_of_a_range_is_refused_with_the_range(value: str | bool) -> None:
+    (found,) = reported(RANGES, {"D": value})
+    assert (found.code, found.got, found.wanted) == ("PARAMETER_VALUE", str(value), "8 .. 64 by 8 or 128")
+
+
+def test_a_range_without_a_step_is_of_every_whole_number() -> None:
+    (found,) = reported(BASE.replace("64 | 128 = 64", "1 .. 64 = 64"), {"D": 65})
+    assert found.wanted == "1 .. 64"
+
+
+@pytest.mark.parametrize("wrong", ["64 .. 8 by 8", "8 .. 64 by 0", "8 .. 63 by 8", "8 .. 64.0 by 8", "8.5 .. 64"])
+def test_a_range_that_does_not_lead_to_its_end_is_refused(wrong: str) -> None:
+    spec = BASE.replace("64 | 128 = 64", f"{wrong} = 64")
+    (found,) = reported(spec)
+    assert found.code == "PARAMETER_RANGE"
+    assert found.span is not None
+    assert underlined(spec, found.span) == wrong

@@ -95,6 +95,15 @@ def test_parameters_may_be_negative_and_brackets_empty() -> None:
     assert kernel("", "kernel k()").params == ()
 
 
+def test_a_range_of_values_needs_no_spaces_and_no_step() -> None:
+    tree = kernel("", "kernel k(N: 32..256 by 8 | 1 .. 4 = 2.5)")
+    wide, narrow = tree.params[0].choices
+    assert isinstance(wide, ast.Range)
+    assert isinstance(narrow, ast.Range)
+    ends = [(e.value, r.step) for r in (wide, narrow) for e in (r.first, r.last) if isinstance(e, ast.Num)]
+    assert ends == [(32, 8), (256, 8), (1, 1), (4, 1)]
+
+
 def test_directives_keep_their_words_in_order() -> None:
     (schedule,) = kernel(
         "schedule hopper if D == 1 { block i 64, j BM consumers 2 over i group h by 32 MB under O: p, q"

@@ -46,6 +46,10 @@ class Code(enum.Enum):
         "{what} of the parameter {name} is not one that it allows",
         ("choose an allowed value, or add this one where {name} is declared",),
     )
+    PARAMETER_RANGE = Entry(
+        "the range of the parameter {name} does not lead from its first value to its last",
+        ("write `first .. last by step`, whole numbers whose distance is a multiple of the step",),
+    )
     UNKNOWN_NAME = Entry("`{name}` is not declared", ("declare it, or correct the spelling",))
     UNKNOWN_TYPE = Entry("`{name}` is no element type", ("use bf16, f16, f32, i32, bool, or a parameter bound to one",))
     UNKNOWN_FUNCTION = Entry(
@@ -256,8 +260,8 @@ class Code(enum.Enum):
     )
     INNER_EXTENT = Entry(
         "the tile {tile} holds a row of {axis} that no swizzle fits",
-        ("choose a block or an extent whose row is 32, 64 or a multiple of 128 bytes",),
-        "wgmma reads rows in swizzle lines of 32, 64 or 128 bytes (PTX, shared memory matrix layouts)",
+        ("block {axis} by whole swizzle lines", "where its extent is known, let it be a multiple of 8"),
+        "rows lie in swizzle lines of 32, 64 or 128 bytes (PTX, shared memory matrix layouts), read by 8 columns",
     )
     RANK = Entry(
         "the tensor {tensor} has too many dimensions for a tensor map",

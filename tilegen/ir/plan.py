@@ -620,7 +620,10 @@ class QuadReduce:
 
 @dataclass(frozen=True)
 class Relayout:
-    """out (a, 16-bit) := source (acc, f32) rounded to out's type and packed: an accumulator becomes an A operand."""
+    """out (a, 16-bit) := source (acc, f32) rounded to out's type and packed: an accumulator becomes an A operand.
+
+    A last half k step is filled up with zeros.
+    """
 
     out: str
     source: str

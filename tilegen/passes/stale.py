@@ -48,6 +48,8 @@ def scaled_sum(exponent: str, stream: Stream, program: FoldedProgram) -> ScaledS
     top = program.op(exponent)
     if len(found) != 1 or not isinstance(top, Exponent) or exponent not in {o.name for o in ops}:
         return None
+    if stream.axis not in top.over:  # a tile gives it whole
+        return None
     weight = found[0]
     sums: list[Reduce] = []
     casts: list[Elementwise] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir.dtypes import DType
@@ -10,6 +11,8 @@ from tilegen.ir.tile import ParamValue
 from tilegen.sema.constants import DTYPE_NAMES, constant, spelling
 from tilegen.sema.faults import Faults, suggestion
 from tilegen.syntax import ast
+
+Choice: TypeAlias = "ParamValue | range"
 
 _OPEN = {"bool": bool, "int": int, "float": float}
 # How other languages and tools write truth values.
@@ -37,7 +40,7 @@ def bind_params(
         known = faults.count == before  # with a choice that is none, no value can be judged
         value = _value(param, given, open_type, choices, faults) if known else None
         # an error has been noted where there is no value; a stand-in lets the rest of the file be checked
-        bound[param.name.name] = value if value is not None else _stand_in(open_type, choices)
+        bound[param.name.name] = value if value is not None else _stand_in(param, open_type, choices)
     return bound
 
 
@@ -45,7 +48,7 @@ def _value(
     param: ast.Param,
     given: Mapping[str, str | int | float | bool | DType],
     open_type: str | None,
-    choices: tuple[ParamValue, ...],
+    choices: tuple[Choice, ...],
     faults: Faults,
 ) -> ParamValue | None:
     """What is given, else the default; None, with the error noted, if that is not allowed."""
@@ -74,9 +77,15 @@ def _open_type(param: ast.Param) -> str | None:
     return only.name if isinstance(only, ast.Var) and only.name in _OPEN else None
 
 
-def _choices(param: ast.Param, faults: Faults) -> tuple[ParamValue, ...]:
-    values: list[ParamValue] = []
+def _choices(param: ast.Param, faults: Faults) -> tuple[Choice, ...]:
+    values: list[Choice] = []
     for choice in param.choices:
+        if isinstance(choice, ast.Range):
+            if (found := _range(choice)) is None:
+                faults.add(Code.PARAMETER_RANGE, choice.span, name=param.name.name)
+            else:
+                values.append(found)
+            continue
         value = constant(choice, {})
         if value is None:
             name = choice.name if isinstance(choice, ast.Var) else "?"
@@ -85,6 +94,14 @@ def _choices(param: ast.Param, faults: Faults) -> tuple[ParamValue, ...]:
         else:
             values.append(value)
     return tuple(values)
+
+
+def _range(choice: ast.Range) -> range | None:
+    """The values of a range; None for one whose ends are no whole numbers, or that does not end at its last value."""
+    first, last = constant(choice.first, {}), constant(choice.last, {})
+    if type(first) is not int or type(last) is not int or choice.step < 1 or last < first:
+        return None
+    return None if (last - first) % choice.step else range(first, last + 1, choice.step)
 
 
 def _read(value: str | int | float | bool | DType) -> ParamValue | str:
@@ -103,9 +120,7 @@ def _read(value: str | int | float | bool | DType) -> ParamValue | str:
     return value
 
 
-def _fitted(
-    value: ParamValue | str | None, open_type: str | None, choices: tuple[ParamValue, ...]
-) -> ParamValue | None:
+def _fitted(value: ParamValue | str | None, open_type: str | None, choices: tuple[Choice, ...]) -> ParamValue | None:
     """`value` if the parameter may have it, else None."""
     if value is None or isinstance(value, str):
         return None
@@ -113,18 +128,33 @@ def _fitted(
         return float(value)
     if open_type:
         return value if type(value) is _OPEN[open_type] else None
-    return value if any(type(value) is type(c) and value == c for c in choices) else None
+    return value if any(_allows(c, value) for c in choices) else None
 
 
-def _wanted(open_type: str | None, choices: tuple[ParamValue, ...]) -> str:
+def _allows(choice: Choice, value: ParamValue) -> bool:
+    if isinstance(choice, range):
+        return type(value) is int and value in choice
+    return type(value) is type(choice) and value == choice
+
+
+def _wanted(open_type: str | None, choices: tuple[Choice, ...]) -> str:
     if open_type == "bool":
         return "true or false"
     if open_type:
         return {"int": "an integer", "float": "a number"}[open_type]
-    return " or ".join(spelling(c) for c in choices)
+    return " or ".join(_spelling(c) for c in choices)
 
 
-def _stand_in(open_type: str | None, choices: tuple[ParamValue, ...]) -> ParamValue:
+def _spelling(choice: Choice) -> str:
+    if not isinstance(choice, range):
+        return spelling(choice)
+    return f"{choice[0]} .. {choice[-1]}" + (f" by {choice.step}" if choice.step > 1 else "")
+
+
+def _stand_in(param: ast.Param, open_type: str | None, choices: tuple[Choice, ...]) -> ParamValue:
     if open_type:
         return {"bool": False, "int": 1, "float": 1.0}[open_type]
-    return choices[0] if choices else False
+    if not choices:
+        default = constant(param.default, {}) if param.default is not None else None
+        return False if default is None else default
+    return choices[0][0] if isinstance(choices[0], range) else choices[0]

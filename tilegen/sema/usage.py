@@ -17,7 +17,7 @@ def check_usage(kernel: ast.Kernel, scope: Scope) -> None:
     """
     used: set[str] = set()
     for param in kernel.params:
-        used.update(name for choice in param.choices for name in _in(choice))
+        used.update(name for choice in param.choices if not isinstance(choice, ast.Range) for name in _in(choice))
     for statement in kernel.statements:
         names = _used_by(statement)
         if isinstance(statement, ast.ScheduleDecl):  # naming a thing in a schedule gives it no use, except a number

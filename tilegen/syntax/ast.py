@@ -97,11 +97,21 @@ Expr: TypeAlias = "Num | Var | Unary | Binary | Compare | Indexed | Call | FoldC
 
 
 @dataclass(frozen=True)
+class Range:
+    """Values of a parameter: `first .. last by step`, both ends among them; a step of 1 need not be written."""
+
+    first: Expr
+    last: Expr
+    step: int
+    span: Span
+
+
+@dataclass(frozen=True)
 class Param:
     """`D: 64 | 128 = 128`. Each choice is a name (a type, `true`, `false`, or one of bool, int, float) or a number."""
 
     name: Ident
-    choices: tuple[Expr, ...]
+    choices: tuple[Expr | Range, ...]
     default: Expr | None
     span: Span
 

@@ -64,7 +64,12 @@ class Builder(Transformer[Token, Any]):
 
     def param(self, meta: Meta, parts: list[Any]) -> ast.Param:
         name, *choices, default = parts
-        return ast.Param(name, tuple(_as_expr(c) for c in choices), default and _as_expr(default), self.span(meta))
+        allowed = tuple(c if isinstance(c, ast.Range) else _as_expr(c) for c in choices)
+        return ast.Param(name, allowed, default and _as_expr(default), self.span(meta))
+
+    def range(self, meta: Meta, parts: list[Any]) -> ast.Range:
+        first, last, step = parts
+        return ast.Range(_as_expr(first), _as_expr(last), 1 if step is None else int(step), self.span(meta))
 
     # ---- statements ----
 

@@ -342,6 +342,8 @@ class Consumer:
                     self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
             else:
                 o = self.c.scheduled.op(item.op)
+                if isinstance(o, Rescale) and not carried(self.c.scheduled.op(o.source), self.c.stream):
+                    continue  # a fold of one tile has no older exponent
                 if (
                     isinstance(o, Rescale)
                     and isinstance(phase, Stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Product
 from tilegen.ir.plan import Descriptor, MapDim
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
@@ -18,7 +19,10 @@ from tilegen.syntax.span import Span
 WARPGROUP_ROWS = 64  # rows of a wgmma instruction
 MAX_BOX = 256  # elements in a box dimension (cuTensorMapEncodeTiled)
 MAX_RANK = 5
-SWIZZLE_BYTES = 128
+SWIZZLES = (128, 64, 32)  # bytes of a line, the widest first
+COLUMNS = 8  # of a fragment, held by a quad
+K_STEP_BYTES = 32  # a wgmma k step: 16 elements of 16 bits
+K_STEP = 16
 
 
 def extent_in_tile(axis: str, scheduled: Scheduled) -> int:
@@ -59,7 +63,11 @@ def value_shape(axes: tuple[str, ...], scheduled: Scheduled, span: Span, name: s
 
 @dataclass(frozen=True)
 class TileGeometry:
-    """A tile in shared memory (one part of it, if the consumers hold parts of their own)."""
+    """A tile in shared memory (one part of it, if the consumers hold parts of their own).
+
+    It is stored in whole chunks of `lines` lines. What lies there past `rows` and `cols` is zero where the tensor ends
+    with the tile (`ends`), since no box brings anything from outside a tensor.
+    """
 
     move: Move
     tensor: Tensor
@@ -69,18 +77,31 @@ class TileGeometry:
     col_axis: str
     rows: int
     cols: int
+    lines: int  # of a chunk
     chunk: int  # columns a chunk
     line: int  # bytes of a chunk's row
     swizzle: int
+    ends: bool  # columns past `cols` are outside the tensor
     chunk_dimension: bool  # one box brings every chunk: the inner dimension is cut in two
 
     @property
     def bytes(self) -> int:
-        return self.rows * self.cols * self.tensor.dtype.bytes
+        return self.chunks * self.lines * self.line
 
     @property
     def chunks(self) -> int:
-        return self.cols // self.chunk
+        return -(-self.cols // self.chunk)
+
+    def depth(self, contracted: str) -> int:
+        """Positions that a product along `contracted` goes over: whole k steps, where what is added is zero."""
+        if self.col_axis != contracted:
+            return self.lines
+        return up(self.cols, K_STEP) if self.ends else self.cols
+
+
+def up(value: int, unit: int) -> int:
+    """The next multiple of `unit`."""
+    return -(-value // unit) * unit
 
 
 def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
@@ -111,37 +132,60 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     if row_axis == scheduled.workers.axis and scheduled.tile(move.name).apart:
         rows = WARPGROUP_ROWS
     cols, size = extents[col_dim], tensor.dtype.bytes
-    if rows > MAX_BOX:
+    lines = rows
+    if row_dim is not None and row_axis is not None and _contracted(move.name, row_axis, scheduled):
+        lines = up(rows, K_STEP) if _ends(move, row_dim, scheduled) else rows
+    if lines > MAX_BOX:
         fail(Code.BOX_TOO_LARGE, move.span, tile=move.name, axis=row_axis, got=str(rows), wanted=f"at most {MAX_BOX}")
-    width = cols * size
-    if width % SWIZZLE_BYTES == 0:
-        line = SWIZZLE_BYTES
-    elif width in (32, 64):
-        line = width
-    else:
-        axis = last.terms[0][0]
-        fail(
-            Code.INNER_EXTENT,
-            move.span,
-            tile=move.name,
-            axis=axis,
-            got=f"{cols} x {size} bytes = {width} bytes",
-            wanted="32, 64 or a multiple of 128 bytes",
-        )
-    chunk = line // size
     inner = last.terms[0][0]
-    constant = tensor.dims[col_dim].constant
-    cut = cols > chunk and whole(inner, scheduled) and constant == cols and len(tensor.dims) < MAX_RANK
+    line = _line(move, cols * size, whole(inner, scheduled))
+    if cols % COLUMNS:
+        got = f"{cols} positions"
+        fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=inner, got=got, wanted=f"a multiple of {COLUMNS}")
     if len(tensor.dims) > MAX_RANK:
         fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(len(tensor.dims)), wanted=f"at most {MAX_RANK}")
-    return TileGeometry(move, tensor, row_dim, col_dim, row_axis, inner, rows, cols, chunk, line, line, cut)
+    chunk = line // size
+    ends = _ends(move, col_dim, scheduled)
+    cut = ends and cols > chunk and cols % chunk == 0 and len(tensor.dims) < MAX_RANK
+    return TileGeometry(
+        move, tensor, row_dim, col_dim, row_axis, inner, rows, cols, lines, chunk, line, line, ends, cut
+    )
+
+
+def _ends(move: Move, dim: int, scheduled: Scheduled) -> bool:
+    """Whether a tile holds a whole dimension of its tensor."""
+    entry = move.at[dim]
+    if not isinstance(entry, Affine) or len(entry.terms) != 1 or entry.offset.terms:
+        return False
+    axis, coefficient = entry.terms[0]
+    length = scheduled.program.tile.tensor(move.tensor).dims[dim].constant
+    return coefficient == 1 and whole(axis, scheduled) and length == extent_in_tile(axis, scheduled)
+
+
+def _contracted(tile: str, axis: str, scheduled: Scheduled) -> bool:
+    return any(isinstance(o, Product) and tile in (o.a, o.b) and axis in o.over for o in scheduled.program.ops)
+
+
+def _line(move: Move, width: int, held: bool) -> int:
+    """Bytes of a line for rows of `width` bytes: of a held axis the swizzle that stores least, and of equals the
+    widest; of others one that cuts the row evenly, since what lies behind a block is no padding."""
+    if held:
+        narrowest = 32 if width <= 32 else 64  # narrower lines cost the engines more than a little room saves
+        return min((s for s in SWIZZLES if s >= narrowest), key=lambda s: up(width, s))
+    for swizzle in SWIZZLES:
+        if width % swizzle == 0:
+            return swizzle
+    last = move.at[-1]
+    assert isinstance(last, Affine)
+    got, wanted = f"{width} bytes", f"a multiple of {SWIZZLES[-1]} bytes"
+    fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=last.terms[0][0], got=got, wanted=wanted)
 
 
 def descriptor(name: str, g: TileGeometry, *, store: bool, span: Span) -> Descriptor:
     """The tensor map of a tile: innermost dimension, rows, chunk number, then the others with boxes of 1."""
     dims = [MapDim(g.col_dim, g.chunk, g.chunk if g.chunk_dimension else 0, "inner" if g.chunk_dimension else "")]
     if g.row_dim is not None:
-        dims.append(MapDim(g.row_dim, g.rows))
+        dims.append(MapDim(g.row_dim, g.lines))
     if g.chunk_dimension:
         dims.append(MapDim(g.col_dim, g.chunks, g.chunk, "outer"))
     dims += [MapDim(d, 1) for d in reversed(range(len(g.tensor.dims))) if d not in (g.col_dim, g.row_dim)]
@@ -163,7 +207,7 @@ def boxes(g: TileGeometry, where: tuple[Uniform, ...]) -> tuple[Box, ...]:
     rows = (where[g.row_dim],) if g.row_dim is not None else ()
     if g.chunk_dimension:
         return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
-    size = g.rows * g.line
+    size = g.lines * g.line
     return tuple(Box((op("add", where[g.col_dim], c * g.chunk), *rows, *rest), c * size, size) for c in range(g.chunks))
 
 
@@ -220,7 +264,6 @@ class Operand:
     swizzle: int
 
 
-K_STEP_BYTES = 32  # a wgmma k step: 16 elements of 16 bits
 ATOM_ROWS = 8  # rows of a swizzle atom
 
 
@@ -229,25 +272,23 @@ def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:
 
     by_rows: the operand's other direction is shared out to the warpgroups (64 positions each).
     """
-    steps_per_line = g.line // K_STEP_BYTES
+    steps, steps_per_line = g.depth(contracted) // K_STEP, g.line // K_STEP_BYTES
     atom = ATOM_ROWS * g.line
     if g.col_axis == contracted:  # contiguous along k: step inside the swizzle line, then to the next chunk
-        steps = g.cols * g.tensor.dtype.bytes // K_STEP_BYTES
         offsets = tuple(
-            (n // steps_per_line) * g.rows * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps)
+            (n // steps_per_line) * g.lines * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps)
         )
         return Operand("k", offsets, WARPGROUP_ROWS * g.line if by_rows else 0, 16, atom, g.swizzle)
-    step_rows = K_STEP_BYTES // g.tensor.dtype.bytes
-    offsets = tuple(n * step_rows * g.line for n in range(g.rows // step_rows))
-    # contiguous along m or n: chunks of `chunk` positions lie rows * line apart
-    apart = g.rows * g.line
+    offsets = tuple(n * K_STEP * g.line for n in range(steps))
+    # contiguous along m or n: chunks of `chunk` positions lie lines * line apart
+    apart = g.lines * g.line
     return Operand("mn", offsets, (WARPGROUP_ROWS // g.chunk) * apart if by_rows else 0, apart, atom, g.swizzle)
 
 
 def check_product_tile(g: TileGeometry, contracted: str, span: Span, product: str) -> None:
     """Shapes that wgmma asks of an operand tile: whole k steps, whole swizzle atoms."""
-    length = g.cols if g.col_axis == contracted else g.rows
-    if length % 16:
+    length = g.depth(contracted)
+    if length % K_STEP:
         fail(Code.K_STEP, span, product=product, axis=contracted, got=str(length), wanted="a multiple of 16")
-    if g.rows % ATOM_ROWS:
-        fail(Code.ATOM_ROWS, span, tile=g.move.name, axis=g.row_axis, got=str(g.rows), wanted="a multiple of 8")
+    if g.lines % ATOM_ROWS:
+        fail(Code.ATOM_ROWS, span, tile=g.move.name, axis=g.row_axis, got=str(g.lines), wanted="a multiple of 8")

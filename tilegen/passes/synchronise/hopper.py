@@ -39,7 +39,7 @@ from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
 from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage, symbols_in
-from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry
+from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry, up
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
 from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
@@ -151,10 +151,6 @@ def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
 # ---- shared memory ---------------------------------------------------------------------------------
 
 
-def _up(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
-
-
 def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring], tuple[Buffer, ...], int]:
     stream = next((r.axis for r in s.roles if r.role == "stream"), None)
 
@@ -167,12 +163,12 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
     for name, g in tiles.items():
         how = s.tile(name)
         parts = s.workers.count if how.apart and g.row_axis == s.workers.axis else 1
-        stage = _up(g.bytes, ALIGNMENT)
+        stage = up(g.bytes, ALIGNMENT)
         buffers.append(
             Buffer(
                 name,
                 g.tensor.dtype,
-                g.rows,
+                g.lines,
                 g.cols,
                 g.chunk,
                 g.line,
@@ -200,7 +196,7 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
     out = list(buffers)
     for output, g in stores.staged.items():
         host = s.store(output).host
-        stage = _up(g.bytes, ALIGNMENT)
+        stage = up(g.bytes, ALIGNMENT)
         if host is not None:
             room = next(b for b in buffers if b.name == host)
             offset, stage = room.offset, room.stage_bytes
@@ -210,7 +206,7 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
             Buffer(
                 staging_name(output),
                 g.tensor.dtype,
-                g.rows,
+                g.lines,
                 g.cols,
                 g.chunk,
                 g.line,
@@ -316,6 +312,12 @@ def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
 def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
     notes = []
     for name, g in tiles.items():
+        stored = g.chunks * g.chunk
+        if stored > g.cols:
+            what = "zeros" if g.ends else "columns that nothing reads"
+            notes.append(f"tile {name}: {g.cols} columns are stored in {stored}, the others are {what}")
+        if g.lines > g.rows:
+            notes.append(f"tile {name}: {g.rows} rows are stored in {g.lines}, the others are zeros")
         if g.chunk_dimension:
             notes.append(f"tile {name}: {g.cols} columns are brought by one box of {g.chunks} chunks of {g.chunk}")
         elif g.chunks > 1:

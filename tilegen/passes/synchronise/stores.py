@@ -121,7 +121,7 @@ class Stores:
         tensor = s.program.tile.tensor(o.tensor)
         index = tuple(Affine(((a, 1),), Poly(), span) for a in o.axes)
         move = Move(o.tensor, o.axes, o.tensor, index, o.axes, tensor.dtype, span)
-        g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS)
+        g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
         host = s.store(o.tensor).host
         if host is not None:
             room = self.c.tiles[host]

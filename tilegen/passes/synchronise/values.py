@@ -45,10 +45,12 @@ from tilegen.passes.stale import ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
 from tilegen.passes.synchronise.elements import lower
 from tilegen.passes.synchronise.geometry import (
+    K_STEP,
     WARPGROUP_ROWS,
     Shape,
     affine_position,
     extent_in_tile,
+    up,
     value_shape,
 )
 from tilegen.passes.synchronise.work import mask_alternatives
@@ -259,6 +261,8 @@ class Values:
 
     def _exponent(self, o: Exponent) -> Made:
         running = self.state(o)
+        if not carried(o, self.c.stream):
+            return self._settled(o, running)
         new, scale = (self._fragment(f"{o.name}.{part}", "row", 1, o.span) for part in ("new", "scale"))
         shift = self.shift(o)
         factor = self._factor(o)
@@ -274,6 +278,19 @@ class Values:
             Map(running, Element(new), span, name),
         ]
         return self._made(operations, running, new, scale, shift, o.source)
+
+    def _settled(self, o: Exponent, exponent: str) -> Made:
+        """An exponent that one tile gives: nothing is held relative to an older one."""
+        shift, factor = self.shift(o), self._factor(o)
+        operations: list[Operation] = [
+            RowFold(exponent, self.fragment_of(o.source), "max", "quad", o.span, o.statement)
+        ]
+        if factor is not None:
+            operations.append(Map(exponent, Compute("mul", (Element(exponent), factor)), o.span, o.statement))
+        none = Compute("eq", (Element(exponent), Literal(float("-inf"))))
+        value = Compute("select", (none, Literal(0.0), Element(exponent)))
+        operations.append(Map(shift, value, o.span, o.statement))
+        return self._made(operations, exponent, shift, o.source)
 
     def _weight(self, o: Weight) -> Made:
         name = self._declare(o)
@@ -389,7 +406,7 @@ class Values:
         if _becomes_operand(o, self.c.scheduled):
             assert isinstance(o.value, Cast)
             source = self._as_fragment(o, o.value.value, shape, element, before)
-            out = self._fragment(o.name, "a", shape.width, o.span, dtype=o.dtype)
+            out = self._fragment(o.name, "a", up(shape.width, K_STEP), o.span, dtype=o.dtype)
             before.append(Relayout(out, source, o.span, o.statement))
             return self._made(before, out, source, *touched, read_tiles=tuple(tiles))
         value = lower(o.value, shape, self.c.scheduled, element)

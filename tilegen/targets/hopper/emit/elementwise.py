@@ -164,6 +164,7 @@ def relayout(r: RoleScope, op: Relayout) -> str:
         out=names.give("out", out.name),
         source=names.give("source", op.source),
         registers=out.registers,
+        held=r.fragments[op.source].registers,
         pack=r.functions.specific(f"pack_{out.dtype}", "pack", type=out.dtype.value),
     )
     return f"{name}({r.array(out.name)}, {r.array(op.source)});"
