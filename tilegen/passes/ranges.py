@@ -8,12 +8,17 @@ of the box, already cut at the extents.
 2. Visit, on the clipped box: L = max over alpha > 0 of ceil((-beta - max)/alpha),
    U = min over alpha < 0 of floor((beta + max)/|alpha|); blocks [L div BN, U div BN + 1).
 3. Inside, on the box as given, with the minimum instead: blocks [ceil(L'/BN), floor((U'+1)/BN)), cut to the visit.
+
+Alternatives, each a conjunction of constraints, have a range each: what is visited is their union, never its hull,
+and what lies inside one of them needs no mask. Ranges with one beginning are one range; `in_order` sorts the others,
+whose order is known at run time only, and cuts what two of them share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from tilegen.ir.uniform import Int, Uniform, op
 
@@ -46,15 +51,67 @@ class Ranges:
 
 
 Box = Mapping[str, tuple[Uniform, Uniform]]  # axis -> first and last position, both included
+Range = tuple[Uniform, Uniform]  # first block, and the one behind the last
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Constraints that hold together. `masked`: some condition beside them can cut any point, so nothing is inside."""
+
+    constraints: tuple[Constraint, ...] = ()
+    masked: bool = False
 
 
 def block_ranges(
+    extent: Uniform, block: int, alternatives: Sequence[Conjunction], visit_box: Box, inside_box: Box
+) -> tuple[Ranges, ...]:
+    """Ranges over blocks of `block` positions of j in [0, extent), in no order; one alternative gives one range."""
+    found: list[Ranges] = []
+    for alternative in alternatives:
+        r = _ranges(extent, block, alternative.constraints, visit_box, inside_box, alternative.masked)
+        twin = next((n for n, f in enumerate(found) if (f.first, f.sure_first) == (r.first, r.sure_first)), None)
+        if twin is None:
+            found.append(r)
+        else:
+            found[twin] = _joined(found[twin], r)
+    return tuple(found)
+
+
+def _joined(a: Ranges, b: Ranges) -> Ranges:
+    """The union of two ranges that begin together."""
+    sure = [op("select", r.holds, r.sure_last, 0) for r in (a, b)]
+    last, sure_last = op("max", a.last, b.last), op("max", *sure)
+    return Ranges(a.first, last, a.sure_first, sure_last, op("or", a.holds, b.holds))
+
+
+def in_order(ranges: Sequence[Range], bind: Callable[[str, Uniform], Uniform]) -> tuple[Range, ...]:
+    """The same blocks as sorted ranges of which no two overlap; some may be empty. No range ends before it begins.
+
+    `bind` names a value; the names given here are `first` and `last` with a number.
+    """
+    numbers = count()
+
+    def named(first: Uniform, last: Uniform) -> Range:
+        n = next(numbers)
+        return bind(f"first{n}", first), bind(f"last{n}", last)
+
+    found = [named(*r) for r in ranges]
+    for n in (n for top in range(len(found), 1, -1) for n in range(top - 1)):
+        (a, a_end), (b, b_end) = found[n], found[n + 1]
+        swap = op("gt", a, b)
+        found[n] = named(op("min", a, b), op("select", swap, b_end, a_end))
+        found[n + 1] = named(op("max", a, b), op("select", swap, a_end, b_end))
+    out = found[:1]
+    for first, last in found[1:]:
+        n = next(numbers)
+        start = bind(f"first{n}", op("max", first, out[-1][1]))
+        out.append((start, bind(f"last{n}", op("max", start, last))))
+    return tuple(out)
+
+
+def _ranges(
     extent: Uniform, block: int, constraints: Sequence[Constraint], visit_box: Box, inside_box: Box, masked: bool
 ) -> Ranges:
-    """Ranges over blocks of `block` positions of j in [0, extent).
-
-    `masked`: some further clause can cut any point (a predicate, an alternative), so nothing is inside.
-    """
     visit, possible = _clip(visit_box, constraints, extent)
     low: Uniform = Int(0)
     high: Uniform = op("sub", extent, 1)

@@ -6,7 +6,7 @@ it. Here every later use of one of them is preceded by that wait, as late as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -51,7 +51,7 @@ from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.stale import ScaledSum, scaled_sum
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
-from tilegen.passes.synchronise.loops import Layout, layout
+from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
 from tilegen.passes.synchronise.mend import mend
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
@@ -220,8 +220,9 @@ class Consumer:
         if plan.peeled:
             self._peeled(phase, plan, ending)
         else:
-            self._pass_by(phase, plan)
-            self._loops(phase, plan)
+            self._pass_by(phase, plan, Int(0), plan.skipped)
+            self._loops(phase, plan, plan.segments)
+            self._pass_by(phase, plan, plan.stop, plan.count)
 
     def _nested(self, build: Callable[[], None]) -> tuple[Operation, ...]:
         saved, self.out = self.out, []
@@ -235,18 +236,20 @@ class Consumer:
         some = op("gt", plan.count, 0)
 
         def until_drain() -> None:
-            self._pass_by(phase, plan)
+            self._pass_by(phase, plan, Int(0), plan.skipped)
             first = self._nested(
                 lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
             )
             self.out += rename(first, start, f"{start}_first")
-            self._loops(phase, plan)
+            self._loops(phase, plan, plan.segments)
             if keeps_one:
                 self._retire_all(phase.span)
+                self._pass_by(phase, plan, plan.stop, plan.count)
 
         def drain() -> None:
-            last = self._nested(lambda: self._iteration(phase, plan, plan.count, masked=plan.guarded, only=phase.reach))
+            last = self._nested(lambda: self._iteration(phase, plan, plan.stop, masked=plan.guarded, only=phase.reach))
             self.out += rename(last, start, f"{start}_last")
+            self._pass_by(phase, plan, plan.stop, plan.count)
 
         self.out.append(If(some, self._nested(until_drain), phase.span))
         if keeps_one:
@@ -258,9 +261,9 @@ class Consumer:
                 self._release_resident(tile)
         self.out.append(If(some, self._nested(drain), phase.span))
 
-    def _pass_by(self, phase: Stream, plan: Layout) -> None:
-        """The iterations that none of this warpgroup's rows needs: its turns are taken, the slots are freed."""
-        if not phase.skip:
+    def _pass_by(self, phase: Stream, plan: Layout, start: Uniform, stop: Uniform) -> None:
+        """Iterations that none of this warpgroup's rows needs: its turns are taken, the slots are freed."""
+        if start == stop:
             return
         turns = any(x.op in self.c.scheduled.turns for x in phase.steps)
 
@@ -285,15 +288,20 @@ class Consumer:
                         self.out.append(Advance(f"{tile}_read", self.c.tiles[tile].move.span, tile))
 
         body = self._nested(passing)
-        self.out.append(For(plan.time, Int(0), plan.skipped, body, "blocks that no row of these needs", phase.span))
+        self.out.append(For(plan.time, start, stop, body, "blocks that no row of these needs", phase.span))
 
-    def _loops(self, phase: Stream, plan: Layout) -> None:
-        for label, start, stop, masked in plan.segments:
+    def _loops(self, phase: Stream, plan: Layout, segments: Sequence[Segment | Rounds]) -> None:
+        for part in segments:
             flying, waited = list(self.groups), set(self.waited)
-            body = self._nested(partial(self._iteration, phase, plan, Sym(plan.time), masked=masked, only=None))
+            if isinstance(part, Rounds):
+                inner = self._nested(partial(self._loops, phase, plan, part.segments))
+                body = (*part.lets, *inner)
+                self.out.append(For(part.var, Int(0), Int(part.count), body, part.label, phase.span))
+            else:
+                step = partial(self._iteration, phase, plan, Sym(plan.time), masked=part.masked, only=None)
+                self.out.append(For(plan.time, part.start, part.stop, self._nested(step), part.label, phase.span))
             # a loop leaves in flight what it found in flight, so that any number of rounds is the same
             assert [g.tokens for g in self.groups] == [g.tokens for g in flying] and waited == self.waited
-            self.out.append(For(plan.time, start, stop, body, label, phase.span))
 
     def _count_readers(self, phase: Stream, only: int | None) -> None:
         for step in (x for i in phase.body if not (isinstance(i, Batch) and i.wait == "next") for x in _steps(i)):

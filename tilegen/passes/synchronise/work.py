@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Exponent, Output, Product, Reduce
@@ -12,7 +12,7 @@ from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
-from tilegen.passes.ranges import Box, Constraint, Ranges, block_ranges
+from tilegen.passes.ranges import Conjunction, Constraint, Ranges, block_ranges
 from tilegen.passes.synchronise.geometry import (
     WARPGROUP_ROWS,
     Shape,
@@ -156,22 +156,40 @@ def stream_clauses(program: TileProgram, axis: str, reach: set[str]) -> tuple[Cl
     return tuple(c for c in program.domain if axis in c.axes and set(c.axes) <= reach)
 
 
-def affine_parts(clause: Clause) -> tuple[Affine, ...] | None:
-    """The inequalities of a clause that is one conjunction of them, else None (it masks only)."""
-    if len(clause.alternatives) != 1:
-        return None
-    parts = clause.alternatives[0]
-    affine = tuple(p for p in parts if isinstance(p, Affine))
-    return affine if len(affine) == len(parts) else None
+# Ranges that a streamed loop can go through: each costs a few integers an item.
+MOST_RANGES = 4
+
+
+def _alternatives(
+    clauses: tuple[Clause, ...], axis: str, rows: str, s: Scheduled
+) -> tuple[tuple[Conjunction, ...], tuple[Clause, ...]]:
+    """The clauses multiplied out, with the clauses that are not: they would make too many ranges, and only mask."""
+    found = [Conjunction()]
+    only_masking: list[Clause] = []
+    for clause in clauses:
+        options = []
+        for parts in clause.alternatives:
+            affine = [_constraint(p, clause, axis, rows, s) for p in parts if isinstance(p, Affine)]
+            options.append(Conjunction(tuple(affine), len(affine) < len(parts)))
+        if len(options) > 1 and len(found) * len(options) > MOST_RANGES:
+            only_masking.append(clause)
+            options = [Conjunction((), True)]
+        found = [Conjunction(f.constraints + o.constraints, f.masked or o.masked) for f in found for o in options]
+    return tuple(found), tuple(only_masking)
 
 
 @dataclass(frozen=True)
 class StreamRanges:
-    """Block ranges of a streamed loop. The symbol `warpgroup` does not occur in the visited range of `shared`."""
+    """Block ranges of a streamed loop. The symbol `warpgroup` does not occur in `shared` and `whole`.
 
-    shared: Ranges  # visited for the whole CTA's rows, inside for this warpgroup's own
-    own: Ranges  # visited for this warpgroup's own rows
-    whole: Ranges  # visited and inside for the whole CTA's rows
+    Each is a union (`block_ranges`). Only the first and last blocks of `shared` and `own` count, only the inside of
+    `sure` and `whole`; where there is none, any block may need a mask.
+    """
+
+    shared: tuple[Ranges, ...]  # visited for the whole CTA's rows
+    own: tuple[Ranges, ...]  # visited for this warpgroup's own rows
+    sure: tuple[Ranges, ...]  # inside for this warpgroup's own rows
+    whole: tuple[Ranges, ...]  # inside for the whole CTA's rows
     constraints: tuple[Constraint, ...]
 
 
@@ -180,34 +198,35 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     program = s.program.tile
     axis, rows = stream.axis, s.workers.axis
     domains = _domains(axis, s)
-    constraints: list[Constraint] = []
-    common: list[Constraint] = []  # those that every fold is subject to: a block outside them serves none
-    masked = False
-    for clause in stream_clauses(program, axis, set().union(*domains)):
-        parts = affine_parts(clause)
-        if parts is None:
-            masked = True  # sound: every block is visited and every one masked
-            continue
-        made = [_constraint(p, clause, axis, rows, s) for p in parts]
-        constraints += made
-        if all(set(clause.axes) <= d for d in domains):
-            common += made
+    clauses = stream_clauses(program, axis, set().union(*domains))
+    # those that every fold is subject to: a block outside them serves none
+    common = tuple(c for c in clauses if all(set(c.axes) <= d for d in domains))
     length = extent(program.axis(rows))
     first = position(rows, s)
     block_rows = s.role(rows).block
     last = op("min", op("add", first, block_rows - 1), op("sub", length, 1))
     own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
     own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
-    own_box = {rows: (own_first, own_last)}
+    box, own_box = {rows: (first, last)}, {rows: (own_first, own_last)}
     size, block = extent(program.axis(axis)), s.role(axis).block
+    every, _ = _alternatives(clauses, axis, rows, s)
+    visiting, _ = _alternatives(common, axis, rows, s)
+    if any(not a.constraints for a in visiting):
+        visiting = (Conjunction(),)
+    unmasked = tuple(a for a in every if not a.masked)
+    return StreamRanges(
+        block_ranges(size, block, visiting, box, own_box),
+        block_ranges(size, block, visiting, own_box, own_box),
+        block_ranges(size, block, unmasked, box, own_box),
+        block_ranges(size, block, unmasked, box, box),
+        tuple(dict.fromkeys(c for a in every for c in a.constraints)),
+    )
 
-    def found(box: Box, inside_box: Box) -> Ranges:
-        inside = block_ranges(size, block, constraints, box, inside_box, masked)
-        visit = block_ranges(size, block, common, box, own_box, masked)
-        return replace(inside, first=visit.first, last=visit.last)
 
-    cta_box = {rows: (first, last)}
-    return StreamRanges(found(cta_box, own_box), found(own_box, own_box), found(cta_box, cta_box), tuple(constraints))
+def only_masking(stream: Stream, s: Scheduled) -> tuple[Clause, ...]:
+    """Clauses that bound no loop over the axis because their alternatives would make too many ranges."""
+    clauses = stream_clauses(s.program.tile, stream.axis, set().union(*_domains(stream.axis, s)))
+    return _alternatives(clauses, stream.axis, s.workers.axis, s)[1]
 
 
 def _domains(axis: str, s: Scheduled) -> list[set[str]]:
