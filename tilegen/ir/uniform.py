@@ -96,6 +96,8 @@ def op(name: str, *args: Uniform | int | str) -> Uniform:
             return b if a == Int(1) else a
         if name == "or" and Int(0) in xs:
             return b if a == Int(0) else a
+        if name == "or" and Int(1) in xs:
+            return Int(1)
         # (x + 1) + 2 and (x + 1) - 2: keep one constant, last
         if name in ("add", "sub") and isinstance(b, Int) and isinstance(a, Op) and a.op in ("add", "sub"):
             inner = a.args[1]

@@ -51,7 +51,6 @@ def mask(r: RoleScope, op: Mask) -> str:
     out = names.give("out", f.name)
     parameters, arguments = [f"float (&{out})[{f.registers}]"], [r.array(f.name)]
     limits: list[str] = []
-    kept: list[str] = []
 
     def offset(bound: Bound) -> str:
         """The parameter that holds a bound's offset."""
@@ -61,23 +60,32 @@ def mask(r: RoleScope, op: Mask) -> str:
             arguments.append(r.integer(bound.offset))
         return names[key]
 
+    # where each alternative lets an element live, as the columns [begin, end) of its row
+    ranges: list[tuple[str, str]] = []
     for conjunction in op.alternatives:
         whole = [_plain(b.row_factor, offset(b)) for b in conjunction if b.col_factor == 0]
         upper = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor < 0]
         lower = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor > 0]
-        tests: list[str] = []
+        end = ""
         if upper or whole:
-            end = names.give(("end", conjunction), "end")
-            limit = _nested("min", upper) if upper else str(-_NEVER)
+            end = _nested("min", upper) if upper else str(-_NEVER)
             rows = " && ".join(f"{w} >= 0" for w in whole)
-            limits.append(f"const int {end} = {f'{rows} ? {limit} : {_NEVER}' if rows else limit};")
-            tests.append(f"c < {end}")
-        if lower:
-            begin = names.give(("begin", conjunction), "begin")
-            limits.append(f"const int {begin} = {_nested('max', lower)};")
-            tests.append(f"c >= {begin}")
-        kept.append(" && ".join(tests) or "true")
-    keep = kept[0] if len(kept) == 1 else " || ".join(f"({k})" for k in kept)
+            end = f"{rows} ? {end} : {_NEVER}" if rows else end
+        ranges.append((_nested("max", lower) if lower else "", end))
+    tests: list[str] = []
+    heads = [end for begin, end in ranges if not begin]  # they begin together: the longest says it all
+    if len(heads) > 1 and all(heads):
+        ranges = [("", _nested("max", [f"({h})" if "?" in h else h for h in heads])), *(x for x in ranges if x[0])]
+    for n, (begin, end) in enumerate(ranges):
+        test = []
+        if end:
+            limits.append(f"const int {names.give(('end', n), 'end')} = {end};")
+            test.append(f"c < {names['end', n]}")
+        if begin:
+            limits.append(f"const int {names.give(('begin', n), 'begin')} = {begin};")
+            test.append(f"c >= {names['begin', n]}")
+        tests.append(" && ".join(test) or "true")
+    keep = tests[0] if len(tests) == 1 else " || ".join(f"({k})" for k in tests)
     name = r.functions.specific(
         f"mask_{f.name}",
         "mask",
