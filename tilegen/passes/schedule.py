@@ -41,7 +41,7 @@ from tilegen.passes.expressions import reads
 from tilegen.passes.roles import default_roles
 
 # (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
-REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (240, 24), 3: (160, 32), 4: (112, 32)}
+REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (232, 40), 3: (160, 32), 4: (112, 32)}
 REGISTER_FILE = 65536  # 32-bit registers of an SM
 DEFAULT_ROWS = 128
 DEFAULT_COLUMNS = 128

@@ -122,31 +122,37 @@ def _is_natural(r: RoleScope, table: ItemTable, field: str) -> bool:
 
 
 def _table_loop(r: RoleScope, o: Work, index: str) -> list[Line]:
-    """Rows of the table are read one item ahead, 16 bytes at a time, those that the role uses."""
+    """Rows of the table are read 16 bytes at a time, those that the role uses; one item ahead, but for a role that is
+    itself ahead of those that wait, and needs the registers."""
     table = r.plan.table
     assert table is not None
+    ahead = r.role.kind != "scanner"
     names = [index, *(r.names.give(("symbol", f), f) for f in o.fields)]
     places = [0, *(1 + table.fields.index(f) for f in o.fields)]
     pieces = sorted({p // 4 for p in places})
     entry = r.names.give(("table entry",), "entry")
-    ahead = {n: r.names.give(("table row", n), f"next_{n}" if len(pieces) > 1 else "next") for n in pieces}
+    wish = "next" if ahead else "row"
+    rows = {n: r.names.give(("table row", n), f"{wish}_{n}" if len(pieces) > 1 else wish) for n in pieces}
     width = table.width // 4
     step = f"{width} * gridDim.x" if width > 1 else "gridDim.x"
     first = f"{width} * blockIdx.x" if width > 1 else "blockIdx.x"
-    words = [f"{ahead[p // 4]}.{'xyzw'[p % 4]}" for p in places]
+    words = [f"{rows[p // 4]}.{'xyzw'[p % 4]}" for p in places]
     if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
         words = [f"{r.functions.helper('uniform')}({w})" for w in words]
     natural = r.integers.with_natural(o.index, *(f for f in o.fields if _is_natural(r, table, f)))
     reads = [f"__ldg({entry} + {n})" if n else f"__ldg({entry})" for n in pieces]
+    read = Line(f"int4 {', '.join(f'{row} = {x}' for row, x in zip(rows.values(), reads, strict=True))};", o.span)
+    again = [Line(f"{row} = {x};", o.span, 1) for row, x in zip(rows.values(), reads, strict=True)]
     return [
         Line(f"const int4* {entry} = (const int4*){r.names['table',]} + {first};", o.span),
-        Line(f"int4 {', '.join(f'{a} = {x}' for a, x in zip(ahead.values(), reads, strict=True))};", o.span),
+        *([read] if ahead else []),
         Line("#pragma unroll 1"),
         Line("for (;;) {", o.span),
+        *([] if ahead else inside([read])),
         *(Line(f"const int {n} = {x};", o.span, 1) for n, x in zip(names, words, strict=True)),
         Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
         Line(f"{entry} += {step};", o.span, 1),
-        *(Line(f"{a} = {x};", o.span, 1) for a, x in zip(ahead.values(), reads, strict=True)),
+        *(again if ahead else []),
         *inside(_body(replace(r, integers=natural), o.body)),
         Line("}"),
     ]

@@ -20,6 +20,7 @@ _CALLS: dict[str, dict[str, str]] = {
     "floor_mod": {"floor_div": "floor_div"},
     "release_by_warpgroup": {"arrive": "mbarrier_arrive"},
     "release_by_warp": {"arrive": "mbarrier_arrive"},
+    "scan": {"load": "load_words"},
 }
 _FILES = ("barriers.j2", "tma.j2", "products.j2", "arithmetic.j2", "fragments.j2", "tensors.j2", "scan.j2")
 

@@ -86,7 +86,7 @@ def scan_slot(r: RoleScope, op: ScanSlot) -> str:
     name = r.functions.specific(
         f"scan_{ring.name}",
         "scan",
-        type=buffer.dtype.value,
+        times_zero=r.functions.specific(f"times_zero_{buffer.dtype}", "times_zero", type=buffer.dtype.value),
         exponent=EXPONENT[buffer.dtype],
         bytes=ring.bytes,
         first=32 * (4 * r.role.first + first),
