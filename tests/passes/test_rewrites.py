@@ -65,7 +65,7 @@ EFFECTS: list[tuple[str, str, str, set[str]]] = [
     (GEMM, "", "block n 64", {"roles"}),
     (GEMM, "", "consumers 1 over m", {"workers"}),
     (GEMM, "", "consumers 3 over m", {"workers"}),
-    (GEMM, "", "registers 232, 40", {"workers"}),
+    (GEMM, "", "registers 240, 24", {"workers"}),
     (GEMM, "", "stages a 5", {"tiles"}),
     (GEMM, "", "stages a 1", {"tiles", "phases"}),
     (GEMM, "", "walk k down", {"phases"}),
