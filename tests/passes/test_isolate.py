@@ -1,0 +1,145 @@
+"""Which tiles are looked through, and what plans promise about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.passes.specs import loaded, sample, text_of
+from tests.plan import edits
+from tilegen.checks.pipeline import check
+from tilegen.checks.trials import trials
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_verify import InvalidPlan, verify
+from tilegen.passes.pipeline import lower, to_scheduled
+from tilegen.syntax.span import Span
+
+HERE = Span("sample.tile", 1, 1, 1, 2)
+CAUSAL = lower(sample("fa3_fwd", D=128, causal=True))
+SHARED_TILE = """kernel shared_tile(T: bf16 | f16 = bf16) {
+  size   M, N
+  input  Q: T[M, 64]
+  input  C: T[N, 64]
+  output O: T[M, 64]
+  axis   i in M, j in N
+  domain i, j: j <= i
+  tile q[i, d] = Q[i, d]
+  tile c[j, d] = C[j, d]
+  s[i, j] = sum[d](q[i, d] * c[j, d])
+  p[i, j] = softmax[j](s[i, j])
+  O[i, d] = sum[j](T(p[i, j]) * c[j, d])
+  schedule hopper { consumers 2 over i  block i 128, j 64 }
+}"""
+
+
+def scanned(text: str, **params: object) -> set[str]:
+    return {t.tile for t in to_scheduled(loaded(text, **params)).tiles if t.scan}  # type: ignore[arg-type]
+
+
+def test_a_tile_whose_positions_a_domain_cuts_is_looked_through() -> None:
+    assert scanned(text_of("fa3_fwd"), causal=True) == {"v"}
+    assert scanned(text_of("attention_window")) == {"v"}
+
+
+def test_positions_past_the_tensor_are_zero_already() -> None:
+    assert scanned(text_of("fa3_fwd")) == set()
+    assert scanned(text_of("gemm")) == set()
+
+
+def test_isolate_fast_looks_through_nothing() -> None:
+    for option, wanted in (("fast", set()), ("exact", {"v"})):
+        text = text_of("fa3_fwd").replace("skip_rows", f"skip_rows  isolate {option}")
+        assert scanned(text, causal=True) == wanted
+
+
+def test_a_tile_that_is_read_in_another_way_stays_as_it_is() -> None:
+    assert scanned(SHARED_TILE) == set()
+
+
+def test_a_program_without_a_scan_has_no_scanner() -> None:
+    assert [r.name for r in lower(sample("fa3_fwd", D=128)).roles] == ["producer", "consumer"]
+    assert [r.name for r in CAUSAL.roles] == ["producer", "scanner", "consumer"]
+
+
+# ---- what the verifier holds plans to -----------------------------------------------------------
+
+SLOT = ir.Slot("v", "v_read")
+V = CAUSAL.ring("v")
+assert V.scan is not None
+BREACHES = {
+    "readers pass the scanner by": (
+        edits.change(CAUSAL, "consumer", ir.WaitClean, lambda o: (ir.WaitFull(o.slot, o.span),)),
+        "does not wait until the slot has been looked through",
+    ),
+    "too few warps": (
+        edits.role(CAUSAL, "scanner", warps=(1, 2)),
+        "clean barriers take 3 arrivals, 2 come",
+    ),
+    "the producer's warp": (edits.role(CAUSAL, "scanner", warps=(0, 3)), "are not of those beside the first"),
+    "a warpgroup of its own": (edits.role(CAUSAL, "scanner", first=1), "no elected role runs in warpgroup 1"),
+    "registers twice": (edits.role(CAUSAL, "scanner", registers=40), "registers are set by the role"),
+    "no warps": (edits.role(CAUSAL, "scanner", warps=None), "a scanner lacks warps of its own"),
+    "a consumer with warps": (edits.role(CAUSAL, "consumer", warps=(1, 2)), "a consumer has warps of its own"),
+    "no scan": (
+        replace(CAUSAL, rings=tuple(replace(r, scan=None) for r in CAUSAL.rings)),
+        "no role looks through the slots of v",
+    ),
+    "passed on unseen": (
+        edits.drop(CAUSAL, "scanner", ir.WaitFull),
+        "the slot is passed on without waiting until it is full",
+    ),
+    "a consumer that scans": (
+        edits.after(CAUSAL, "consumer", ir.WaitClean, ir.ScanSlot(SLOT, HERE)),
+        "a consumer does not do this",
+    ),
+    "a scanner that stores": (
+        edits.after(CAUSAL, "scanner", ir.WaitFull, ir.GroupSync(9, HERE)),
+        "a scanner does not do this",
+    ),
+    "waits in the branch": (
+        edits.change(
+            CAUSAL, "consumer", ir.IfSpoiled, lambda o: (replace(o, body=(*o.body, ir.WaitClean(SLOT, HERE))),)
+        ),
+        "a WaitClean that some warps may not reach",
+    ),
+    "a flag in a barrier": (
+        replace(
+            CAUSAL,
+            rings=tuple(replace(r, scan=replace(r.scan, flag=r.full)) if r.scan else r for r in CAUSAL.rings),
+        ),
+        "overlap those of the full barriers of v",
+    ),
+    "a crooked flag": (
+        replace(
+            CAUSAL,
+            rings=tuple(replace(r, scan=replace(r.scan, flag=r.scan.flag + 2)) if r.scan else r for r in CAUSAL.rings),
+        ),
+        "a flag of 4 bytes does not stand at",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BREACHES)
+def test_a_breach_is_found(what: str) -> None:
+    plan, message = BREACHES[what]
+    with pytest.raises(InvalidPlan) as caught:
+        verify(plan)
+    assert message in str(caught.value)
+
+
+FAULTS = {  # plans that verify, and what their run reports
+    "no fence": (edits.drop(CAUSAL, "scanner", ir.FenceAsync), "PIPELINE_FENCE"),
+    "passed on once only": (edits.drop(CAUSAL, "scanner", ir.ArriveClean), "PIPELINE_DEADLOCK"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_the_pipeline_check_finds(what: str) -> None:
+    plan, code = FAULTS[what]
+    found = {d.code for trial in trials(plan) for d in check(plan, trial)}
+    assert code in found
+
+
+def test_the_pipeline_of_the_sample_is_sound() -> None:
+    assert [d for trial in trials(CAUSAL) for d in check(CAUSAL, trial)] == []
