@@ -12,11 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.contest import compete, contestants, finished, parser, requested, settings, temporary_folder
-from benchmarks.providers import Matmul
-from benchmarks.workloads import Gemm
-
-SIZES = [(8192, 8192, 8192), (4096, 4096, 1024)]
+from benchmarks.contest import contestants, finished, parser, requested, say, settings, temporary_folder
+from tilegen.bench.contest import compete
+from tilegen.bench.peers import Matmul
+from tilegen.bench.suites import PRODUCTS, gemm_cells
 
 
 def size(text: str) -> tuple[int, int, int]:
@@ -34,10 +33,10 @@ def main() -> int:
     p.add_argument("-T", nargs="+", default=["bf16"], choices=["bf16", "f16"], help="types")
     options = p.parse_args()
     s = settings(options)
-    cells = [Gemm(*each, T=T) for T in options.T for each in options.size or SIZES]
+    cells = gemm_cells(options.size or PRODUCTS, options.T)
     with temporary_folder() as made:
-        ours = contestants({"tilegen": requested}, cells, Path(made), s)
-        report = compete("Matrix product", "gemm", cells, [*ours, Matmul()], "tilegen", s)
+        ours = contestants({"tilegen": requested}, cells, Path(made), options, s.seed)
+        report = compete("Matrix product", "gemm", cells, [*ours, Matmul()], "tilegen", s, say)
     print(report.text())
     return finished(report, ["tilegen"])
 

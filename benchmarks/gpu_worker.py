@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Iterator
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -49,25 +47,6 @@ def finish(what: str, seconds: float = LAUNCH_LIMIT) -> None:
             if time.monotonic() > deadline:
                 raise HangError(f"{what} did not finish within {seconds:g} s: it hangs")
             time.sleep(2e-4)
-
-
-@contextlib.contextmanager
-def watchdog(what: str, seconds: float) -> Iterator[None]:
-    """End this process, saying so, where the block takes longer: nothing else ends a call that waits for the GPU."""
-
-    def end() -> None:
-        print(f"{what}: nothing came back from the GPU within {seconds:g} s, so this process ends", file=sys.stderr)
-        sys.stderr.flush()
-        sys.stdout.flush()
-        os._exit(3)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 class GpuWorker:

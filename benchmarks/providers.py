@@ -1,4 +1,4 @@
-"""Who competes: tilegen's kernels, what comes with torch, and the hand-written yardstick."""
+"""Who competes besides what is installed: tilegen's kernels from builds, and the hand-written yardstick."""
 
 from __future__ import annotations
 
@@ -7,41 +7,25 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.builds import Build, Request, read
 from benchmarks.gpu_worker import finish
-
-Outputs = tuple[Any, ...]  # tensors
-Launch = Callable[[], Outputs]
-
-
-class AbsentError(RuntimeError):
-    """Why a provider does not compete on a workload, in words."""
-
+from tilegen.bench.peers import AbsentError, Provider, poisoned_launch
+from tilegen.bench.rounds import Launch
 
 OTHER_KERNELS = "for other kernels"
 Requested = Callable[[Any], Request | None]  # by workload; None: it does not compete there
 
 
-class Provider(Protocol):
-    """`prepare` yields a function that launches on torch's current stream and returns the outputs, which it does not
-    wait for; it raises anything where this provider cannot."""
-
-    @property
-    def name(self) -> str: ...
-
-    def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch: ...
-
-
 @dataclass(frozen=True)
-class Tilegen:
+class Tilegen(Provider):
     """Kernels from builds. `broken`: why a kernel is not to be run in this process."""
 
-    name: str
     request: Requested
     paths: Mapping[Request, Path]
     broken: Mapping[tuple[Request, Any], str]
+    judged = True
 
     def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
         request = self.request(workload)
@@ -59,16 +43,7 @@ class Tilegen:
 
 def tilegen_launch(build: str, inputs: Mapping[str, Any]) -> Launch:
     """The prepared launch of a build's kernel, its outputs full of NaN."""
-    run = read(build).kernel().prepare(**inputs)
-    outputs = run.outputs if isinstance(run.outputs, tuple) else (run.outputs,)
-    for tensor in outputs:
-        tensor.fill_(float("nan"))
-
-    def launch() -> Outputs:
-        run()
-        return outputs
-
-    return launch
+    return poisoned_launch(read(build).kernel(), inputs)
 
 
 def probe(build: str, workload: Any, seed: int) -> None:
@@ -77,63 +52,12 @@ def probe(build: str, workload: Any, seed: int) -> None:
     finish(f"one launch on {workload.label}")
 
 
-# ---- attention -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class Sdpa:
-    """torch's scaled_dot_product_attention by one of its backends, on [B, H, S, D] views of the same tensors."""
-
-    name: str
-    backend: str  # of torch.nn.attention.SDPBackend
-
-    def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
-        import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention
-
-        backend = getattr(SDPBackend, self.backend)
-        q, k, v = (inputs[name].transpose(1, 2) for name in ("Q", "K", "V"))
-        grouped = {"enable_gqa": True} if workload.G > 1 else {}
-
-        def launch() -> Outputs:
-            with sdpa_kernel(backend), torch.no_grad():
-                return (scaled_dot_product_attention(q, k, v, is_causal=workload.causal, **grouped).transpose(1, 2),)
-
-        return launch
-
-
-@dataclass(frozen=True)
-class Flex:
-    """torch's FlexAttention, compiled."""
-
-    name: str = "Flex"
-
-    def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
-        import torch
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-        q, k, v = (inputs[name].transpose(1, 2) for name in ("Q", "K", "V"))
-        S = workload.S
-        mask = None
-        if workload.causal:
-            mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, S, S, device="cuda")
-        run = torch.compile(flex_attention, dynamic=False)
-
-        def launch() -> Outputs:
-            with torch.no_grad():
-                return (run(q, k, v, block_mask=mask, enable_gqa=workload.G > 1).transpose(1, 2),)
-
-        return launch
-
-
-@dataclass(frozen=True)
-class Yardstick:
+class Yardstick(Provider):
     """The hand-written kernels beside a reference.py: `cubins` a folder made by `yardstick_cubins`."""
 
     folder: Path
     cubins: Path
-    name: str = "by hand"
 
     def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
         module = _yardstick(str(self.folder))
@@ -164,24 +88,3 @@ def yardstick_cubin(folder: str, D: int, causal: bool, T: str) -> tuple[str, byt
     dtype = {"bf16": "bf16", "f16": "fp16"}[T]
     kernel = module.KERNELS[D, causal]
     return module.cubin_name(kernel, dtype), module.compile_cubin(kernel, dtype)
-
-
-# ---- products ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Matmul:
-    """torch.matmul into an output that is there: cuBLAS."""
-
-    name: str = "cuBLAS"
-
-    def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
-        import torch
-
-        a, b = inputs["A"], inputs["B"]
-        out = torch.empty(workload.M, workload.N, dtype=a.dtype, device=a.device)
-
-        def launch() -> Outputs:
-            return (torch.matmul(a, b, out=out),)
-
-        return launch

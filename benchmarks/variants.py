@@ -28,13 +28,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.attention import LENGTHS, MASKS, workloads
 from benchmarks.builds import Request
-from benchmarks.contest import compete, contestants, parser, requested, settings, temporary_folder
-from benchmarks.gemm import SIZES, size
+from benchmarks.contest import contestants, parser, requested, say, settings, temporary_folder
+from benchmarks.gemm import size
 from benchmarks.providers import OTHER_KERNELS, Requested
-from benchmarks.report import Report, aligned, paired, tflops
-from benchmarks.workloads import Gemm
+from tilegen.bench.contest import compete
+from tilegen.bench.report import Report, aligned, paired, tflops
+from tilegen.bench.suites import LENGTHS, MASKS, PRODUCTS, attention_cells, gemm_cells
 
 OWN = "own"
 
@@ -141,16 +141,15 @@ def main() -> int:
         variants = [v for file in options.files for v in read_variants(file.read_text(encoding="utf-8"))]
     except (OSError, ValueError) as e:
         p.error(str(e))
-    cells: Sequence[Any] = [Gemm(*each, T=T) for T in options.T for each in options.size or SIZES]
+    cells: Sequence[Any] = gemm_cells(options.size or PRODUCTS, options.T)
     if options.sample == "fa3_fwd":
-        cells = workloads(options.D, options.S, options.mask, options.T, [1])
+        cells = attention_cells(options.D, options.S, options.mask, options.T)
     with temporary_folder() as made:
         names: dict[str, Requested] = {OWN: own_request}
         names |= {v.name: partial(request_of, v) for v in variants}
-        providers = {p.name: p for p in contestants(names, cells, Path(made), s)}
-        report = compete(
-            f"Schedules of {options.sample}", f"variants-{options.sample}", cells, list(providers.values()), OWN, s
-        )
+        providers = {p.name: p for p in contestants(names, cells, Path(made), options, s.seed)}
+        stem = f"variants-{options.sample}"
+        report = compete(f"Schedules of {options.sample}", stem, cells, list(providers.values()), OWN, s, say)
 
         def notes(name: str, workload: Any) -> str:
             built = providers[name].build(workload)

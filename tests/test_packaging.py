@@ -95,6 +95,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     names = zipfile.ZipFile(wheel).namelist()
     assert "tilegen/_data/grammar/tile.lark" in names
     assert any(name.startswith("tilegen/_data/templates/hopper/") for name in names)
+    assert "tilegen/_data/samples/fa3_fwd.tile" in names
     assert "tilegen/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"tilegen"}
 

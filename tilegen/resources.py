@@ -1,4 +1,4 @@
-"""Where the grammar and the templates are: inside the package in a wheel, at the top level in a source tree."""
+"""Where grammar, templates and samples are: inside the package in a wheel, at the top level in a source tree."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tilegen.emulate",),
     ("tilegen.oracle",),
     ("tilegen.runtime",),
+    ("tilegen.bench",),
     ("tilegen.inspect",),
     ("tilegen.cli",),
     ("tilegen",),  # the package's own __init__: what users import
@@ -49,7 +50,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "lark": ("tilegen.syntax",),
     "jinja2": ("tilegen.targets",),
     "cuda": ("tilegen.targets", "tilegen.runtime"),
-    "torch": ("tilegen.runtime",),
+    "torch": ("tilegen.runtime", "tilegen.bench"),
+    "matplotlib": ("tilegen.bench.plot",),
     "cupy": ("tilegen.runtime",),
     "click": ("tilegen.cli",),
     "rich": ("tilegen.diagnostics.render", "tilegen.cli"),

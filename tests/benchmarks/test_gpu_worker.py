@@ -58,7 +58,7 @@ def test_a_dead_process_is_replaced(worker: GpuWorker, call: tuple[str, ...], wo
 def test_the_watchdog_ends_a_process_that_is_stuck() -> None:
     program = """
 import time
-from benchmarks.gpu_worker import watchdog
+from tilegen.bench.watchdog import watchdog
 with watchdog("quick", 30):
     print("done", flush=True)
 with watchdog("cuDNN on a cell", 0.2):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.rounds import Cell, Sample, order, run_rounds
+from tilegen.bench.rounds import Cell, Sample, order, run_rounds
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 6, 7])

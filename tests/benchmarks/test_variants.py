@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.builds import SAMPLES
 from benchmarks.variants import Variant, own_request, read_variants, request_of, with_schedule
-from benchmarks.workloads import Attention, Gemm
+from tilegen.bench.workloads import Attention, Gemm
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 

@@ -52,7 +52,7 @@ def fails(code: int, *arguments: str | Path) -> str:
 
 def test_help_gives_one_line_a_command_and_examples() -> None:
     text = tilegen("--help").stdout
-    for command in ("build", "check", "run", "inspect", "cache"):
+    for command in ("build", "check", "run", "bench", "inspect", "cache"):
         (line,) = re.findall(rf"^  {command} +\w.*$", text, re.M)
         assert line.endswith(".")
     assert "  tilegen run samples/fa3_fwd.tile\n" in text

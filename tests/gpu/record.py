@@ -16,7 +16,7 @@ def machine() -> dict[str, str]:
     """What the GPU and the versions are, asked in a process of its own; or why that is not known."""
     worker = GpuWorker()
     try:
-        return dict(worker.call("benchmarks.machine:facts"))
+        return dict(worker.call("tilegen.bench.machine:facts"))
     except (CallFailedError, WorkerDiedError) as e:
         return {"machine": f"not known: {str(e).strip().splitlines()[-1]}"}
     finally:

@@ -130,6 +130,60 @@ def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) ->
     run_command(wanted, sizes, emulate, seed)
 
 
+@main.command(short_help="Time a spec on the GPU beside its peers.")
+@_wanted("SPEC|attention|gemm")
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=VALUE,…",
+    callback=lambda _context, _option, options: values.sizes(options),
+    help="Sizes and scalars of SPEC, as for `tilegen run`.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=lambda _context, _option, pairs: values.parameters(pairs, "--only"),
+    help="Of a named benchmark, the cells in which this column is so: --only D=128 --only mask=causal.",
+)
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="In each, everybody runs once.")
+@click.option("--budget", type=float, default=540, show_default=True, help="Seconds in all; later rounds are left out.")
+@click.option("--flex", is_flag=True, help="FlexAttention as well, which torch compiles for many seconds.")
+@click.option(
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the report there, as JSON, Markdown and, with matplotlib, a plot.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    callback=lambda _context, _option, number: values.seed(number),
+    help="Seed of the random data: a whole number from 0 up.",
+)
+def bench(
+    wanted: values.Wanted,
+    sizes: values.Sizes,
+    only: values.Parameters,
+    rounds: int,
+    budget: float,
+    flex: bool,
+    folder: Path | None,
+    seed: int,
+) -> None:
+    """Time SPEC on the GPU, in turns with the peers that are installed and compute the same; alone, if none do.
+
+    `attention` and `gemm` time the cells of tilegen's own benchmarks. Results are held against float32 first.
+    """
+    from tilegen.cli.bench import Asked, bench_command
+
+    bench_command(wanted, sizes, only, Asked(rounds, budget, flex, folder, seed))
+
+
 @main.command(short_help="Show what a spec became, statement by statement.")
 @_wanted("SPEC|FILE.ptx|FILE.cubin")
 def inspect(wanted: values.Wanted) -> None:

@@ -27,14 +27,14 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMA_OUTSIDE_BRACKETS = re.compile(r",(?![^\[]*\])")
 
 
-def parameters(pairs: tuple[str, ...]) -> Parameters:
+def parameters(pairs: tuple[str, ...], option: str = "-D") -> Parameters:
     """`("D=64", "causal=true", "T=f16")` as names and the text of their values, which the kernel's own
-    parameters give a meaning. Fails with BAD_USAGE on anything that is not name=value.
+    parameters give a meaning. Fails with BAD_USAGE, naming the option, on anything that is not name=value.
     """
     values: Parameters = {}
     for pair in pairs:
-        name, text = _split(pair, "-D")
-        _once(name, values, "-D")
+        name, text = _split(pair, option)
+        _once(name, values, option)
         values[name] = text
     return values
 

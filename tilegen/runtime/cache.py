@@ -38,7 +38,7 @@ _SUFFIX, _UNFINISHED = ".kernel", ".part"
 _MAGIC = b"tilegen kernel 1"
 _DIGEST = hashlib.sha256().digest_size
 # Parts of the package that a compilation cannot depend on, since they are in layers above it.
-_ABOVE = frozenset({"emulate", "oracle", "inspect", "cli"})
+_ABOVE = frozenset({"emulate", "oracle", "bench", "inspect", "cli"})
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
-from benchmarks.rounds import Cell, Sample
+from tilegen.bench.rounds import Cell, Sample
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,41 @@ class Ratio:
         return f"{self.median:.3f} ({self.low:.3f}–{self.high:.3f})"
 
 
-def paired(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Ratio | None:
-    """Of the rounds that both ran in."""
-    ratios = [b.milliseconds / a.milliseconds for a, b in zip(ours, theirs, strict=False)]
+def paired(ours: Sequence[Sample], theirs: Sequence[Sample], work: float = 1.0) -> Ratio | None:
+    """Of the rounds that both ran in. `work`: our operations over theirs, where they differ."""
+    by_round = {s.round: s.milliseconds for s in theirs}
+    ratios = [work * by_round[s.round] / s.milliseconds for s in ours if s.round in by_round]
     return Ratio(median(ratios), min(ratios), max(ratios)) if ratios else None
+
+
+def mean(ratios: Sequence[Ratio]) -> Ratio:
+    """The geometric mean of the medians, and the least and the most of them."""
+    medians = [r.median for r in ratios]
+    return Ratio(geometric_mean(medians), min(medians), max(medians))
+
+
+def flops(cell: Cell, name: str) -> float:
+    """Operations of one of its launches."""
+    return cell.flops.get(name, float(cell.workload.flops))
 
 
 def tflops(cell: Cell, name: str) -> float | None:
     """By the median of the rounds' medians."""
     samples = cell.samples.get(name)
-    return cell.workload.flops / median(s.milliseconds for s in samples) / 1e9 if samples else None
+    return flops(cell, name) / median(s.milliseconds for s in samples) / 1e9 if samples else None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A workload as a file tells it."""
+
+    known: dict[str, Any]
+    columns: dict[str, str]
+    label: str
+    flops: float
+
+    def fields(self) -> dict[str, Any]:
+        return self.known
 
 
 @dataclass(frozen=True)
@@ -52,6 +77,11 @@ class Report:
     def peers(self) -> list[str]:
         return [name for name in self.names if name != self.ours]
 
+    def ratio(self, cell: Cell, peer: str) -> Ratio | None:
+        """How many times as fast as a peer ours is, by operations a second."""
+        ours, theirs = cell.samples.get(self.ours, []), cell.samples.get(peer, [])
+        return paired(ours, theirs, flops(cell, self.ours) / flops(cell, peer))
+
     # ---- text ------------------------------------------------------------------------------------
 
     def _columns(self) -> list[str]:
@@ -66,11 +96,19 @@ class Report:
         rows = [[*columns, *self.names, *(f"/ {peer}" for peer in self.peers)]]
         for cell in self.cells:
             speeds = [_number(tflops(cell, name)) for name in self.names]
-            ours = cell.samples.get(self.ours, [])
-            ratios = [paired(ours, cell.samples.get(peer, [])) for peer in self.peers]
+            ratios = [self.ratio(cell, peer) for peer in self.peers]
             rows.append(
                 [*(cell.workload.columns[c] for c in columns), *speeds, *(str(r) if r else "–" for r in ratios)]
             )
+        return rows
+
+    def means(self) -> list[list[str]]:
+        """The header and a row a peer: over how many cells, and the geometric mean of the ratios."""
+        rows = [["against", "cells", "mean (least–most)"]]
+        for peer in self.peers:
+            ratios = [r for cell in self.cells if (r := self.ratio(cell, peer))]
+            if ratios:
+                rows.append([peer, str(len(ratios)), str(mean(ratios))])
         return rows
 
     def states(self) -> list[list[str]]:
@@ -96,7 +134,7 @@ class Report:
 
     def text(self) -> str:
         """The speeds as a table for a terminal, and who is absent and why."""
-        lines = [self.title, *aligned(self.speeds())]
+        lines = [self.title, *aligned(self.speeds()), "", *aligned(self.means())]
         for cell in self.cells:
             lines += [f"{cell.workload.label}: {name}: {why}" for name, why in cell.absent.items()]
         return "\n".join(lines)
@@ -107,7 +145,7 @@ class Report:
             f"# {self.title}", machine,
             f"TFLOP/s by the median of the rounds. / NAME: how many times as fast as NAME {self.ours} is, paired by "
             "rounds: median (least–most).",
-            _markdown(self.speeds()), _markdown(self.states()),
+            _markdown(self.speeds()), _markdown(self.means()), _markdown(self.states()),
         ]) + "\n"  # fmt: skip
 
     # ---- JSON ------------------------------------------------------------------------------------
@@ -126,16 +164,37 @@ class Report:
         for name in self.names:
             samples = cell.samples.get(name, [])
             if samples:
-                ratio = paired(cell.samples.get(self.ours, []), samples) if name != self.ours else None
+                ratio = self.ratio(cell, name) if name != self.ours else None
                 providers[name] = {
                     "tflops": tflops(cell, name),
+                    "flops": flops(cell, name),
                     "samples": [asdict(s) for s in samples],
                     "errors": cell.errors.get(name, {}),
                     "ours_over_it": asdict(ratio) if ratio else None,
                 }
             else:
                 providers[name] = {"absent": cell.absent.get(name, "not measured")}
-        return {"workload": asdict(cell.workload), "flops": cell.workload.flops, "providers": providers}
+        w = cell.workload
+        told = {"workload": w.fields(), "columns": w.columns, "label": w.label, "flops": w.flops}
+        return {**told, "providers": providers}
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Report:
+        """What `data` gave. Raises KeyError or TypeError where it is something else."""
+        cells, names = [], dict[str, None]()
+        for each in data["cells"]:
+            cell = Cell(Recorded(each["workload"], each["columns"], each["label"], each["flops"]))
+            for name, told in each["providers"].items():
+                names[name] = None
+                if "absent" in told:
+                    cell.absent[name] = told["absent"]
+                    continue
+                cell.samples[name] = [Sample(**s) for s in told["samples"]]
+                cell.errors[name] = told["errors"]
+                if told["flops"] != each["flops"]:
+                    cell.flops[name] = told["flops"]
+            cells.append(cell)
+        return Report(data["title"], data["machine"], data["settings"], cells, list(names), data["ours"])
 
     def write(self, folder: Path, stem: str) -> tuple[Path, Path]:
         """STEM.json and STEM.md, each whole or not at all."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from benchmarks.builds import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]
 Reading = tuple[int | None, float | None]  # MHz of the multiprocessors, watts
 
 

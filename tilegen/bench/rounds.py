@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from benchmarks.gpu_worker import watchdog
+from tilegen.bench.watchdog import watchdog
 
 Launch = Callable[[], Any]
+Look = Callable[[], tuple[int | None, float | None]]  # MHz of the multiprocessors, watts
 STUCK = 60.0  # seconds that no measurement takes
 
 
@@ -21,18 +22,31 @@ class Sample:
     milliseconds: float
     clock_mhz: int | None = None
     watts: float | None = None
+    round: int = 0
 
 
 @dataclass
 class Cell:
     """One workload: who competes and what was measured. `absent`: why a provider does not compete. `errors`: how far
-    its result is from the exact one."""
+    its result is from the exact one. `flops`: of a provider that does other work than the workload."""
 
     workload: Any
     launches: dict[str, Launch] = field(default_factory=dict)
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    flops: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A launch on a stream that torch does not know: `wait` waits for what `launch` returned."""
+
+    launch: Launch
+    wait: Callable[[Any], object]
+
+    def __call__(self) -> Any:
+        return self.launch()
 
 
 def order(count: int, number: int) -> list[int]:
@@ -45,9 +59,11 @@ def order(count: int, number: int) -> list[int]:
     return row[::-1] if count % 2 and number // count % 2 else row
 
 
-def measure(launch: Launch, look: Callable[[], tuple[int | None, float | None]], warm_ms: float, ms: float) -> Sample:
+def measure(launch: Launch, look: Look, warm_ms: float, ms: float) -> Sample:
     """Median time of `launch` by CUDA events, after at least `warm_ms` of itself: a lighter kernel just before, or an
     idle GPU, flatters the next one. `look` reads clock and power while the launches run."""
+    if isinstance(launch, Elsewhere):
+        return by_the_clock(launch, look, warm_ms, ms)
     import torch
 
     def event() -> Any:
@@ -73,6 +89,27 @@ def measure(launch: Launch, look: Callable[[], tuple[int | None, float | None]],
     clock, watts = look()
     torch.cuda.synchronize()
     return Sample(median(before.elapsed_time(after) for before, after in pairs), clock, watts)
+
+
+def by_the_clock(
+    launch: Elsewhere, look: Look, warm_ms: float, ms: float, now: Callable[[], float] = time.perf_counter
+) -> Sample:
+    """Median over five batches of launches, each timed from the first launch to the end of the last."""
+    seen: list[tuple[int | None, float | None]] = []
+
+    def batch(count: int) -> float:
+        began = now()
+        for _ in range(count):
+            last = launch()
+        seen.append(look())
+        launch.wait(last)
+        return (now() - began) * 1e3 / count
+
+    batch(1)  # compiles
+    one = max(1e-3, batch(3))
+    batch(int(warm_ms / one) + 1)
+    times = [batch(int(ms / one / 5) + 1) for _ in range(5)]
+    return Sample(median(times), *seen[-1])
 
 
 def run_rounds(
@@ -104,4 +141,5 @@ def _visit(cell: Cell, number: int, measured: Callable[[Launch], Sample]) -> Non
     for place in order(len(names), number):
         name = names[place]
         with watchdog(f"{name} on {cell.workload.label}", STUCK):
-            cell.samples.setdefault(name, []).append(measured(cell.launches[name]))
+            sample = replace(measured(cell.launches[name]), round=number)
+        cell.samples.setdefault(name, []).append(sample)

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from benchmarks.references import Distance
+    from tilegen.bench.exact import Distance
+
+
+class Workload(Protocol):
+    """One cell of a table. `columns`: how the table tells it from the others; `flops`: operations of one launch."""
+
+    @property
+    def columns(self) -> dict[str, str]: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def flops(self) -> float: ...
+    def fields(self) -> dict[str, Any]:
+        """What identifies it, for a file."""
+
+    def inputs(self, seed: int) -> dict[str, Tensor]:
+        """Random inputs on the GPU, by the names that tilegen's kernel gives them."""
+
+    def exact(self, inputs: dict[str, Tensor]) -> Any: ...
+    def distance(self, outputs: tuple[Tensor, ...], exact: Any) -> Distance:
+        """`outputs`: all that a provider has, the first of a kernel's at least."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +43,6 @@ class Attention:
     tokens: int = 16384
     hidden: int = 2048
 
-    kind: ClassVar[str] = "attention"
     spec: ClassVar[str] = "fa3_fwd"
 
     @property
@@ -52,23 +71,23 @@ class Attention:
     def flops(self) -> float:
         return 4 * self.B * self.H * self.S**2 * self.D / (2 if self.causal else 1)
 
+    def fields(self) -> dict[str, Any]:
+        return asdict(self)
+
     def inputs(self, seed: int) -> dict[str, Tensor]:
         query, key = (self.B, self.S, self.H, self.D), (self.B, self.S, self.H // self.G, self.D)
-        return _normal({"Q": query, "K": key, "V": key}, self.T, seed)
+        return normal({"Q": query, "K": key, "V": key}, self.T, seed)
 
-    def exact(self, inputs: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        """In float32."""
-        import torch
+    def exact(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        from tilegen.bench.exact import attention, causal
 
-        from benchmarks.references import attention
+        return attention(inputs["Q"], inputs["K"], inputs["V"], causal if self.causal else None)
 
-        return attention(inputs["Q"], inputs["K"], inputs["V"], self.causal, dtype=torch.float32)
-
-    def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, ...]) -> Distance:
+    def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, Tensor]) -> Distance:
         """`outputs`: O, and LSE where there is one."""
-        from benchmarks.references import attention_distance
+        from tilegen.bench.exact import attention_distance
 
-        return attention_distance(outputs[0], outputs[1] if len(outputs) > 1 else None, *exact)
+        return attention_distance(outputs, exact)
 
 
 @dataclass(frozen=True)
@@ -80,7 +99,6 @@ class Gemm:
     K: int
     T: str = "bf16"
 
-    kind: ClassVar[str] = "gemm"
     spec: ClassVar[str] = "gemm"
 
     @property
@@ -99,20 +117,26 @@ class Gemm:
     def flops(self) -> float:
         return 2.0 * self.M * self.N * self.K
 
+    def fields(self) -> dict[str, Any]:
+        return asdict(self)
+
     def inputs(self, seed: int) -> dict[str, Tensor]:
-        return _normal({"A": (self.M, self.K), "B": (self.K, self.N)}, self.T, seed)
+        return normal({"A": (self.M, self.K), "B": (self.K, self.N)}, self.T, seed)
 
-    def exact(self, inputs: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        """In float32."""
-        return (inputs["A"].float() @ inputs["B"].float(),)
+    def exact(self, inputs: dict[str, Tensor]) -> Tensor:
+        import torch
 
-    def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, ...]) -> Distance:
-        from benchmarks.references import distance
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return inputs["A"].float() @ inputs["B"].float()
 
-        return distance("C", outputs[0], exact[0])
+    def distance(self, outputs: tuple[Tensor, ...], exact: Tensor) -> Distance:
+        from tilegen.bench.exact import distance
+
+        return distance("C", outputs[0], exact)
 
 
-def _normal(shapes: dict[str, tuple[int, ...]], dtype: str, seed: int) -> dict[str, Tensor]:
+def normal(shapes: dict[str, tuple[int, ...]], dtype: str, seed: int) -> dict[str, Tensor]:
+    """Normally distributed numbers in these shapes, on the GPU."""
     import torch
 
     kind = {"bf16": torch.bfloat16, "f16": torch.float16}[dtype]
