@@ -72,7 +72,8 @@ def test_the_table_shows_what_tells_the_cells_apart() -> None:
 
 def test_the_text_says_who_is_absent() -> None:
     text = report().text()
-    assert "T=bf16 D=128 S=8192 G=1 mask=full: FA2: no such backend" in text
+    assert "without FA2 (in every cell): no such backend" in text
+    assert "without cuDNN (T=bf16 D=128 S=8192 G=1 mask=causal): out of | memory" in text
 
 
 def test_columns_line_up() -> None:

@@ -97,7 +97,7 @@ class Flex(Provider):
 
         q, k, v = (inputs[name].transpose(1, 2) for name in ("Q", "K", "V"))
         score, mask = self.change(workload, inputs) if self.change else (None, _causal if workload.causal else None)
-        block_mask = mask and create_block_mask(mask, None, None, q.shape[2], k.shape[2], device="cuda")
+        block_mask = mask and create_block_mask(mask, None, None, q.shape[2], k.shape[2], device=q.device)
         run = torch.compile(flex_attention, dynamic=False)
         grouped = q.shape[1] != k.shape[1]
 
@@ -150,9 +150,9 @@ class Mosaic(Provider):
     name: str = "Pallas Mosaic"
 
     def prepare(self, workload: Any, inputs: Mapping[str, Any]) -> Launch:
+        module = _imported("jax.experimental.pallas.ops.gpu.attention_mgpu")
         if workload.T != "f16":
             raise AbsentError("for f16 only")
-        module = _imported("jax.experimental.pallas.ops.gpu.attention_mgpu")
         config = module.TuningConfig(
             block_q=64, block_kv=128 if workload.D <= 128 else 64, max_concurrent_steps=2, causal=workload.causal
         )

@@ -135,8 +135,13 @@ class Report:
     def text(self) -> str:
         """The speeds as a table for a terminal, and who is absent and why."""
         lines = [self.title, *aligned(self.speeds()), "", *aligned(self.means())]
+        absent: dict[tuple[str, str], list[str]] = {}
         for cell in self.cells:
-            lines += [f"{cell.workload.label}: {name}: {why}" for name, why in cell.absent.items()]
+            for reason in cell.absent.items():
+                absent.setdefault(reason, []).append(cell.workload.label)
+        for (name, why), labels in absent.items():
+            where = "in every cell" if len(labels) == len(self.cells) > 1 else "; ".join(labels)
+            lines.append(f"without {name} ({where}): {why}")
         return "\n".join(lines)
 
     def markdown(self) -> str:
