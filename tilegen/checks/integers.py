@@ -176,11 +176,15 @@ class _Role:
     def _mask(self, mask: ir.Mask, scope: _Scope) -> None:
         """Judges the alternatives that matter: a clause whose guard is off leaves one that is never the only one."""
         alternatives: list[tuple[ir.Bound, ...]] = []
-        for group in mask.alternatives:
+        columns = self._fragments[mask.fragment].cols
+        for conditions in mask.alternatives:
+            group = tuple(c for c in conditions if isinstance(c, ir.Bound))
+            for condition in conditions:
+                if not isinstance(condition, ir.Bound):
+                    self._places(condition, columns, scope)
             fixed = {b: scope.interval(b.offset) for b in group if b.row_factor == b.col_factor == 0}
             if all(high >= 0 for _, high in fixed.values()):
                 alternatives.append(tuple(b for b in group if b not in fixed or fixed[b][0] < 0))
-        columns = self._fragments[mask.fragment].cols
         for n, group in enumerate(alternatives):
             others = alternatives[:n] + [g for g in alternatives[n + 1 :] if set(g) != set(group)]
             if any(set(g) <= set(group) for g in others):
@@ -206,9 +210,12 @@ class _Role:
                 self._reach(operation.index[operation.dim], (1, keys), (0, 1), scope)
                 self._reach(operation.index[operation.col_dim], (0, 1), (1, columns), scope)
             case ir.Map(out, value):
-                for place in parts(value, ir.Coordinate):
-                    count = _ROWS if place.along == "row" else self._fragments[out].cols
-                    self._reach(place.origin, (1, count), (0, 1), scope)
+                self._places(value, self._fragments[out].cols, scope)
+
+    def _places(self, value: ir.ElementExpr, columns: int, scope: _Scope) -> None:
+        """Checks the positions of elements in an expression over a fragment."""
+        for place in parts(value, ir.Coordinate):
+            self._reach(place.origin, (1, _ROWS if place.along == "row" else columns), (0, 1), scope)
 
     def _reach(self, origin: Uniform, rows: Interval, columns: Interval, scope: _Scope) -> None:
         """Checks factor * position, summed over rows and columns (factor, count), and that with `origin`."""

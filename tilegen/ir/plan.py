@@ -15,6 +15,9 @@ Conventions
     a    the A operand of wgmma: acc's elements packed two to a register, cols/4 registers
     row  one value a row, 2 registers (v is the row half), equal in the four lanes of a quad unless `partial`
     col  one value a column, cols/4 registers: element v at column 8*(v/2) + 2*(lane%4) + v%2
+- Element-wise arithmetic is f32. Row and col fragments loaded from i32 tensors, and i32 elements bound by LetFloat,
+  stay whole numbers; a comparison that one of them stands in, and nothing but whole numbers with it, is made in
+  32-bit integers, and so is every comparison of whole numbers in a Mask. Anywhere else they are converted.
 """
 
 from __future__ import annotations
@@ -584,10 +587,13 @@ class Map:
 
 @dataclass(frozen=True)
 class Mask:
-    """Elements for which some conjunction of `alternatives` holds keep their value; the others become `identity`."""
+    """Elements for which some conjunction of `alternatives` holds keep their value; the others become `identity`.
+
+    A condition is a bound, or an expression over the fragment's layout that is no number but true or false.
+    """
 
     fragment: str
-    alternatives: tuple[tuple[Bound, ...], ...]
+    alternatives: tuple[tuple[Bound | ElementExpr, ...], ...]
     identity: float
     span: Span
     statement: str = ""
@@ -654,7 +660,7 @@ class WriteShared:
 
 @dataclass(frozen=True)
 class LoadVector:
-    """out (row or col) := elements of a tensor along one dimension, converted to f32; 0 at or past `limit`.
+    """out (row or col) := elements of a tensor along one dimension, as f32 or whole; 0 at or past `limit`.
 
     index: one uniform a dimension; dimension `dim` adds the element's local position (a row's includes
     64 * warpgroup already in the index).

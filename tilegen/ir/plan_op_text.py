@@ -41,6 +41,10 @@ def element_text(expr: ir.ElementExpr, top: bool = True) -> str:
             return f"{op}({', '.join(element_text(a) for a in args)})"
 
 
+def _condition(condition: ir.Bound | ir.ElementExpr) -> str:
+    return bound_text(condition) if isinstance(condition, ir.Bound) else element_text(condition, False)
+
+
 def bound_text(bound: ir.Bound) -> str:
     """`row - col + x >= 0`"""
     parts = [_scaled(bound.row_factor, "row"), _scaled(bound.col_factor, "col")]
@@ -168,7 +172,7 @@ def _computing(operation: ir.Operation) -> str:
         case ir.Map(out, value):
             return f"{out} := {element_text(value)}"
         case ir.Mask(fragment, alternatives, identity):
-            condition = " or ".join(" and ".join(bound_text(b) for b in c) or "true" for c in alternatives)
+            condition = " or ".join(" and ".join(_condition(b) for b in c) or "true" for c in alternatives)
             return f"mask {fragment} where {condition or 'false'}, else {identity:g}"
         case ir.RowFold(out, source, kind, scope):
             return f"{out} := {kind} over columns of {source}, by {scope}"

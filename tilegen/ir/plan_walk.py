@@ -87,7 +87,9 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
             return tuple(e.fragment for e in parts(value, ir.Element))
         case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.WriteShared(_, source):
             return (source,)
-        case ir.Mask(fragment) | ir.QuadReduce(fragment) | ir.StoreRows(fragment) | ir.StoreVector(fragment):
+        case ir.Mask(fragment, alternatives):
+            return (fragment, *(e.fragment for e in parts(alternatives, ir.Element)))
+        case ir.QuadReduce(fragment) | ir.StoreRows(fragment) | ir.StoreVector(fragment):
             return (fragment,)
         case ir.IfVote(fragment):
             return (fragment,)

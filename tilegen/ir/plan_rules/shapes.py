@@ -40,8 +40,10 @@ def _fragment(role: ir.RolePlan, fragment: ir.Fragment) -> Iterator[str]:
         yield f"{fragment.cols} columns are no multiple of {unit}"
     if fragment.layout == "a" and fragment.dtype.bits != 16:
         yield f"an A operand holds 16-bit elements, not {fragment.dtype}"
-    if fragment.layout != "a" and fragment.dtype != DType.F32:
-        yield f"a fragment of layout {fragment.layout} holds f32, not {fragment.dtype}"
+    if fragment.layout == "acc" and fragment.dtype != DType.F32:
+        yield f"a fragment of layout acc holds f32, not {fragment.dtype}"
+    if fragment.layout in ("row", "col") and fragment.dtype not in (DType.F32, DType.I32):
+        yield f"a fragment of layout {fragment.layout} holds f32 or i32, not {fragment.dtype}"
     if not fragment.storage:
         if fragment.layout != "acc":
             yield f"a fragment of layout {fragment.layout} needs registers: sweeps go over columns"
@@ -104,7 +106,11 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             layout = get(fragment).layout
             if layout == "a":
                 yield "an A operand cannot be masked"
-            bounds = [b for conjunction in alternatives for b in conjunction]
+            conditions = [c for conjunction in alternatives for c in conjunction]
+            bounds = [c for c in conditions if isinstance(c, ir.Bound)]
+            for condition in conditions:
+                if not isinstance(condition, ir.Bound):
+                    yield from check_expression(condition, role, get(fragment))
             if layout == "row" and any(b.col_factor for b in bounds):
                 yield f"{fragment} has no columns to bound"
             if layout == "col" and any(b.row_factor for b in bounds):

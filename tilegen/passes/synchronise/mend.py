@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.ir.folded import Product
-from tilegen.ir.plan import For, If, IfSpoiled, Init, Let, Mask, Mend, Operation
+from tilegen.ir.plan import For, If, IfSpoiled, Init, Let, Mend, Operation
 from tilegen.ir.scheduled import Stream
 from tilegen.ir.uniform import Int, Sym, from_poly, op
 from tilegen.passes.guard import clauses_of
@@ -11,7 +11,6 @@ from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import corner, extent, value_shape
 from tilegen.passes.synchronise.loops import Layout, layout
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import mask_alternatives
 
 # In the names of the cuts between blocks, worked out here, where they are hardly ever needed, rather than held.
 MENDED = "mended"
@@ -41,6 +40,7 @@ def _block(o: Product, tile: str, plan: Layout, c: Context, values: Values) -> t
     clauses = clauses_of(program, computed.axes, o.over)
     live = values.scratch(f"{o.name}.live", shape, o.span)
     begin = f"{axis}.0"
+    values.new_iteration()
     block = s.role(axis).block
     g = c.tiles[tile]
     assert g.row_dim is not None
@@ -48,7 +48,7 @@ def _block(o: Product, tile: str, plan: Layout, c: Context, values: Values) -> t
     return (
         Let(begin, op("mul", plan.block(Sym(plan.time)), block), o.span),
         Init(live, 1.0, o.span, o.statement),
-        Mask(live, mask_alternatives(clauses, o.over, shape, s), 0.0, o.span, o.statement),
+        *values.mask(live, clauses, o.over, shape, 0.0, o.span, o.statement),
         Mend(
             o.name,
             live,

@@ -10,7 +10,6 @@ from tilegen.ir.plan import (
     Descriptor,
     FenceAsync,
     GroupSync,
-    Mask,
     Operation,
     StoreCommit,
     StoreRows,
@@ -34,7 +33,6 @@ from tilegen.passes.synchronise.geometry import (
     tile_geometry,
 )
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import mask_alternatives
 
 VECTOR_BYTES = 16
 
@@ -76,15 +74,7 @@ class Stores:
             reach = with_parts(s.program.tile, o.axes)
             cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= reach)
             if cutting:
-                out.append(
-                    Mask(
-                        values.fragment_of(o.source),
-                        mask_alternatives(cutting, (), shape, s),
-                        tensor.otherwise,
-                        span,
-                        name,
-                    )
-                )
+                out += values.mask(values.fragment_of(o.source), cutting, (), shape, tensor.otherwise, span, name)
         if shape.layout == "row":
             out.append(StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name))
             return

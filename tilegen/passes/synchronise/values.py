@@ -38,7 +38,7 @@ from tilegen.ir.plan import (
     Value,
 )
 from tilegen.ir.scheduled import Phase
-from tilegen.ir.tile import Affine, Cast, Expr, Read
+from tilegen.ir.tile import Affine, Cast, Clause, Expr, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
 from tilegen.passes.stale import ScaledSum
@@ -53,7 +53,7 @@ from tilegen.passes.synchronise.geometry import (
     up,
     value_shape,
 )
-from tilegen.passes.synchronise.work import mask_alternatives
+from tilegen.passes.synchronise.work import mask_alternatives, predicates
 from tilegen.syntax.span import Span
 
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
@@ -162,11 +162,12 @@ class Values:
         """Load what a phase's expressions read of tensors and what does not change in its loop."""
         for step in phase.steps:
             o = self.c.scheduled.op(step.op)
-            if isinstance(o, Elementwise):
-                shape = self.shape(o)
-                for r in reads(o.value):
-                    if not self._moves_with_stream(r):
-                        self._load(r, shape, out)
+            wanted = reads(o.value) if isinstance(o, Elementwise) else ()
+            if isinstance(o, Guarded):
+                wanted = tuple(r for p in predicates(o.clauses) for r in reads(p))
+            for r in wanted:
+                if not self._moves_with_stream(r):
+                    self._load(r, self.shape(o), out)
 
     def new_iteration(self) -> None:
         self.streamed_loads.clear()
@@ -214,7 +215,9 @@ class Values:
         if known not in cache:
             count = sum(1 for t, _ in self.vectors if t == tensor)
             wanted = self.vectors.setdefault(known, f"{tensor}.{along}{count or ''}")
-            name = self._fragment(wanted, along, extent_in_tile(axis, s) if along == "col" else 1, r.span)
+            cols = extent_in_tile(axis, s) if along == "col" else 1
+            whole = s.program.tile.tensor(tensor).dtype is DType.I32
+            name = self._fragment(wanted, along, cols, r.span, DType.I32 if whole else DType.F32)
             if along == "row":
                 where[dim] = op("add", where[dim], op("mul", "warpgroup", WARPGROUP_ROWS))
             limit: Uniform = from_poly(s.program.tile.tensor(tensor).dims[dim])
@@ -255,9 +258,32 @@ class Values:
             name = self._declare(o)
             operations.append(Map(name, Element(source), o.span, o.statement))
         if masked:
-            alternatives = mask_alternatives(o.clauses, o.over, shape, self.c.scheduled)
-            operations.append(Mask(name, alternatives, o.identity, o.span, o.statement))
+            operations += self.mask(name, o.clauses, o.over, shape, o.identity, o.span, o.statement)
         return self._made(operations, name, source)
+
+    def mask(
+        self,
+        fragment: str,
+        clauses: tuple[Clause, ...],
+        bounded: tuple[str, ...],
+        shape: Shape,
+        identity: float,
+        span: Span,
+        statement: str,
+    ) -> list[Operation]:
+        """Elements of a fragment outside these clauses, or past the end of a `bounded` axis, become `identity`."""
+        out: list[Operation] = []
+
+        def element(r: Read) -> ElementExpr:
+            loaded = self._load(r, shape, out)
+            assert loaded is not None, "a domain reads inputs only"
+            return loaded
+
+        def predicate(e: Expr) -> ElementExpr:
+            return lower(e, shape, self.c.scheduled, element)
+
+        alternatives = mask_alternatives(clauses, bounded, shape, self.c.scheduled, predicate)
+        return [*out, Mask(fragment, alternatives, identity, span, statement)]
 
     def _exponent(self, o: Exponent) -> Made:
         running = self.state(o)

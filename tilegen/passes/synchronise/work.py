@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Exponent, Output, Product, Reduce
-from tilegen.ir.plan import Bound, Let, Operation
+from tilegen.ir.plan import Bound, ElementExpr, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
-from tilegen.ir.tile import Affine, Clause, Guard, TileProgram
+from tilegen.ir.tile import Affine, Clause, Expr, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.ranges import Conjunction, Constraint, Ranges, block_ranges
@@ -250,35 +250,59 @@ def _domains(axis: str, s: Scheduled) -> list[set[str]]:
 # ---- masks -----------------------------------------------------------------------------------------
 
 
-def mask_alternatives(
-    clauses: tuple[Clause, ...], bounded: tuple[str, ...], shape: Shape, s: Scheduled
-) -> tuple[tuple[Bound, ...], ...]:
-    """Where an element of a value of this shape is live: a disjunction of conjunctions of bounds.
+def predicates(clauses: tuple[Clause, ...]) -> tuple[Expr, ...]:
+    """Conditions of clauses that are no inequalities."""
+    return tuple(p for c in clauses for parts in c.alternatives for p in parts if not isinstance(p, Affine))
 
-    `bounded`: axes whose extent can end inside a tile.
+
+# The offset of a bound that always holds, and far enough from the ends of int32 for arithmetic on it.
+_ALWAYS = 1 << 29
+Condition: TypeAlias = "Bound | ElementExpr"
+
+
+def mask_alternatives(
+    clauses: tuple[Clause, ...],
+    bounded: tuple[str, ...],
+    shape: Shape,
+    s: Scheduled,
+    predicate: Callable[[Expr], ElementExpr],
+) -> tuple[tuple[Condition, ...], ...]:
+    """Where an element of a value of this shape is live: a disjunction of conjunctions.
+
+    `bounded`: axes whose extent can end inside a tile. `predicate` spells a condition that is no inequality.
     """
     program = s.program.tile
-    terms: list[tuple[tuple[Bound, ...], ...]] = []
+    terms: list[tuple[tuple[Condition, ...], ...]] = []
     for axis in bounded:
         if s.has_role(axis, "hold"):
             continue
         terms.append(((_bound(((axis, -1),), op("sub", extent(program.axis(axis)), 1), shape, s),),))
     for clause in clauses:
-        options: list[tuple[Bound, ...]] = []
+        options: list[tuple[Condition, ...]] = []
         for parts in clause.alternatives:
-            bounds = []
-            for p in parts:
-                if not isinstance(p, Affine):
-                    fail(Code.PREDICATE_UNSUPPORTED, clause.span)
-                bounds.append(_bound(p.terms, from_poly(p.offset), shape, s))
-            options.append(tuple(bounds))
-        if clause.guard is not None:  # off: always live
-            options.append((Bound(0, 0, op("select", guard_value(clause.guard), -1, 0)),))
+            options.append(
+                tuple(
+                    _bound(p.terms, from_poly(p.offset), shape, s) if isinstance(p, Affine) else predicate(p)
+                    for p in parts
+                )
+            )
+        if clause.guard is not None:
+            options = _guarded(options, guard_value(clause.guard))
         terms.append(tuple(options))
-    alternatives: list[tuple[Bound, ...]] = [()]
+    alternatives: list[tuple[Condition, ...]] = [()]
     for options_of in terms:
         alternatives = [a + o for a in alternatives for o in options_of]
     return tuple(alternatives)
+
+
+def _guarded(options: list[tuple[Condition, ...]], on: Uniform) -> list[tuple[Condition, ...]]:
+    """The alternatives of a clause that may be off. Then the bounds of one hold everywhere, if it has nothing else."""
+    for n, option in enumerate(options):
+        bounds = [b for b in option if isinstance(b, Bound)]
+        if len(bounds) == len(option):
+            off = tuple(replace(b, offset=op("select", on, b.offset, _ALWAYS)) for b in bounds)
+            return [*options[:n], off, *options[n + 1 :]]
+    return [*options, (Bound(0, 0, op("select", on, -1, 0)),)]
 
 
 def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s: Scheduled) -> Bound:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import For, If, IfSpoiled, IfVote, ItemTable, Let, LetFloat, Operation, SetRegisters, Work
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
-from tilegen.targets.hopper.emit.elements import ElementPrinter
+from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
 from tilegen.targets.hopper.emit.scope import RoleScope
 
@@ -59,7 +59,7 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
             out.append(Line(f"int {', '.join(f'{n} = 0' for n in names)};"))
     for f in r.role.fragments:
         if f.storage == f.name and r.array(f.name) in used:
-            out.append(Line(f"{'unsigned' if f.layout == 'a' else 'float'} {r.array(f.name)}[{f.registers}];", f.span))
+            out.append(Line(f"{element_type(f)} {r.array(f.name)}[{f.registers}];", f.span))
     return out
 
 
@@ -76,7 +76,8 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
                 r = replace(r, integers=r.integers.with_natural(o.name))
         elif isinstance(o, LetFloat):
             value = _float_value(r, o)
-            out.append(Line(f"const float {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
+            kind = "int" if o.name in r.whole else "float"
+            out.append(Line(f"const {kind} {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
         else:
             out.append(Line(_STATEMENTS[type(o)](r, o), o.span))
     return out
@@ -165,7 +166,7 @@ def _float_value(r: RoleScope, o: LetFloat) -> str:
         dtype = r.plan.tensor(tensor).dtype
         if dtype in (DType.BF16, DType.F16):
             return f"{r.functions.helper(f'from_{dtype}')}({load})"
-        return load if dtype is DType.F32 else f"(float){load}"
+        return load if dtype is DType.F32 or o.name in r.whole else f"(float){load}"
     if o.value is None:
         raise ValueError(f"{o.name}: a float is bound to a value or to a load")
-    return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.integer).value(o.value)
+    return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.integer, r.whole).value(o.value)

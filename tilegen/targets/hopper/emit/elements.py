@@ -16,6 +16,7 @@ from tilegen.targets.hopper.emit.names import Names
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _TRUTH = frozenset((*_COMPARISONS, "and", "or", "not"))
+_WHOLE = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "neg": "-{}", "fma": "{} * {} + {}"}
 _CALLS = {  # what CUDA provides
     "add": "__fadd_rn",
     "sub": "__fsub_rn",
@@ -52,6 +53,11 @@ _ROW_OF = {"acc": "8 * (v / 2 % 2)", "row": "8 * v"}
 _COLUMN_OF = {"acc": "8 * (v / 4) + v % 2", "col": "8 * (v / 2) + v % 2"}
 
 
+def element_type(fragment: Fragment) -> str:
+    """The C++ type of a fragment's registers."""
+    return "unsigned" if fragment.layout == "a" else "int" if fragment.dtype is DType.I32 else "float"
+
+
 def literal(value: float) -> str:
     """A float constant, rounded to f32."""
     with np.errstate(over="ignore"):
@@ -80,6 +86,8 @@ class ElementPrinter:
     helper: Callable[[str], str]
     scalar: Callable[[str], str]
     integer: Callable[[Uniform], str]
+    whole: frozenset[str] = frozenset()  # values that are whole numbers
+    exact: bool = False  # whether comparisons of whole numbers are made in integers wherever these come from
     local: dict[str, str] = field(default_factory=dict)  # fragments that are variables here: their element v
     parameters: list[tuple[str, str]] = field(default_factory=list)  # (declaration, argument)
     before: list[str] = field(default_factory=list)  # lines ahead of the loop over elements
@@ -104,8 +112,7 @@ class ElementPrinter:
         if key not in self._known:
             name = self._known[key] = self.names.give(key, fragment.name)
             kind = "" if written else "const "
-            element = "unsigned" if fragment.layout == "a" else "float"
-            self.parameters.append((f"{kind}{element} (&{name})[{fragment.registers}]", fragment.name))
+            self.parameters.append((f"{kind}{element_type(fragment)} (&{name})[{fragment.registers}]", fragment.name))
         return self._known[key]
 
     def _float(self, e: ElementExpr) -> str:
@@ -119,7 +126,7 @@ class ElementPrinter:
         if isinstance(e, Literal):
             return literal(e.value)
         if isinstance(e, Value):
-            return self._given(e, e.name, "float", self.scalar(e.name))
+            return self._given(e, e.name, "int" if e.name in self.whole else "float", self.scalar(e.name))
         if isinstance(e, IntValue):
             return self._given(
                 e, e.value.name if isinstance(e.value, Sym) else "n", "float", f"(float)({self.integer(e.value)})"
@@ -127,12 +134,12 @@ class ElementPrinter:
         if isinstance(e, Coordinate):
             return self._coordinate(e)
         if e.op in _TRUTH:
-            return f"({self._truth(e)} ? 1.0f : 0.0f)"
+            return f"({self.truth(e)} ? 1.0f : 0.0f)"
         if e.op == "neg":
             return f"-{self._float(e.args[0])}"
         if e.op == "select":
             condition, a, b = e.args
-            return f"({self._truth(condition)} ? {self._float(a)} : {self._float(b)})"
+            return f"({self.truth(condition)} ? {self._float(a)} : {self._float(b)})"
         if e.op == "div" and (factor := self._reciprocal(e.args[1])):
             return f"__fmul_rn({self._float(e.args[0])}, {factor})"
         if e.op == "round":
@@ -158,19 +165,53 @@ class ElementPrinter:
             self.before.append(f"const float {name} = {self.helper('reciprocal')}({divisor});")
         return self._known[key]
 
-    def _truth(self, e: ElementExpr) -> str:
+    def truth(self, e: ElementExpr) -> str:
+        """The expression as a condition."""
         if isinstance(e, Compute) and e.op in _COMPARISONS:
+            if all(map(self._is_whole, e.args)) and (self.exact or any(map(self._from_i32, _occurrences(e)))):
+                return f"({self._integer(e.args[0])} {_COMPARISONS[e.op]} {self._integer(e.args[1])})"
             return f"({self._float(e.args[0])} {_COMPARISONS[e.op]} {self._float(e.args[1])})"
         if isinstance(e, Compute) and e.op in ("and", "or"):
-            return f"({(' && ' if e.op == 'and' else ' || ').join(map(self._truth, e.args))})"
+            return f"({(' && ' if e.op == 'and' else ' || ').join(map(self.truth, e.args))})"
         if isinstance(e, Compute) and e.op == "not":
-            return f"!{self._truth(e.args[0])}"
+            return f"!{self.truth(e.args[0])}"
         return f"({self._float(e)} != 0.0f)"
 
-    def _given(self, key: ElementExpr, wish: str, kind: str, argument: str) -> str:
+    def _from_i32(self, e: ElementExpr) -> bool:
+        if isinstance(e, Value):
+            return e.name in self.whole
+        return isinstance(e, Element) and self.fragments[e.fragment].dtype is DType.I32
+
+    def _is_whole(self, e: ElementExpr) -> bool:
+        """Whether `_integer` can print it."""
+        if isinstance(e, Compute):
+            return e.op in _WHOLE and all(map(self._is_whole, e.args))
+        if isinstance(e, Literal):
+            return e.value == int(e.value) and abs(e.value) < 2.0**31 if math.isfinite(e.value) else False
+        return isinstance(e, IntValue | Coordinate) or self._from_i32(e)
+
+    def _integer(self, e: ElementExpr) -> str:
+        """A whole number, computed in 32-bit integers."""
+        if isinstance(e, Literal):
+            return str(int(e.value))
+        if isinstance(e, IntValue):
+            return self._given(
+                ("whole", e), e.value.name if isinstance(e.value, Sym) else "n", "int", self.integer(e.value)
+            )
+        if isinstance(e, Coordinate):
+            origin = self._given(("whole", e), "origin", "int", self.integer(e.origin))
+            first = self.helper("first_row" if e.along == "row" else "first_column")
+            return f"({origin} + {first}() + {(_ROW_OF if e.along == 'row' else _COLUMN_OF)[self.layout]})"
+        if isinstance(e, Compute):
+            return f"({_WHOLE[e.op].format(*map(self._integer, e.args))})"
+        return self._float(e)
+
+    def _given(self, key: ElementExpr | tuple[str, object], wish: str, kind: str, argument: str) -> str:
         """A uniform value: named at once where it stands, a parameter inside a function."""
         if not self.layout:
             return argument
+        if key in self._known:
+            return self._known[key]
         name = self._known[key] = self.names.give(key, wish)
         self.parameters.append((f"{kind} {name}", argument))
         return name

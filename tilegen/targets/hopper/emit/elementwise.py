@@ -28,7 +28,7 @@ def init(r: RoleScope, op: Init) -> str:
 def element_map(r: RoleScope, op: Map) -> str:
     out = r.fragments[op.out]
     names = r.functions.local("map")
-    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer)
+    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
     target = printer.fragment(out, written=True)
     value = printer.value(op.value)
     name = r.functions.specific(
@@ -51,6 +51,7 @@ def mask(r: RoleScope, op: Mask) -> str:
     out = names.give("out", f.name)
     parameters, arguments = [f"float (&{out})[{f.registers}]"], [r.array(f.name)]
     limits: list[str] = []
+    printer = ElementPrinter(f.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole, exact=True)
 
     def offset(bound: Bound) -> str:
         """The parameter that holds a bound's offset."""
@@ -60,9 +61,11 @@ def mask(r: RoleScope, op: Mask) -> str:
             arguments.append(r.integer(bound.offset))
         return names[key]
 
-    # where each alternative lets an element live, as the columns [begin, end) of its row
-    ranges: list[tuple[str, str]] = []
-    for conjunction in op.alternatives:
+    # where each alternative lets an element live: the columns [begin, end) of its row, and what else must hold
+    ranges: list[tuple[str, str, str]] = []
+    for conditions in op.alternatives:
+        conjunction = [c for c in conditions if isinstance(c, Bound)]
+        others = [printer.truth(c) for c in conditions if not isinstance(c, Bound)]
         whole = [_plain(b.row_factor, offset(b)) for b in conjunction if b.col_factor == 0]
         upper = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor < 0]
         lower = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor > 0]
@@ -71,12 +74,13 @@ def mask(r: RoleScope, op: Mask) -> str:
             end = _nested("min", upper) if upper else str(-_NEVER)
             rows = " && ".join(f"{w} >= 0" for w in whole)
             end = f"{rows} ? {end} : {_NEVER}" if rows else end
-        ranges.append((_nested("max", lower) if lower else "", end))
+        ranges.append((_nested("max", lower) if lower else "", end, " && ".join(others)))
     tests: list[str] = []
-    heads = [end for begin, end in ranges if not begin]  # they begin together: the longest says it all
-    if len(heads) > 1 and all(heads):
-        ranges = [("", _nested("max", [f"({h})" if "?" in h else h for h in heads])), *(x for x in ranges if x[0])]
-    for n, (begin, end) in enumerate(ranges):
+    heads = [x for x in ranges if not x[0] and not x[2]]  # they begin together: the longest says it all
+    if len(heads) > 1 and all(end for _, end, _ in heads):
+        longest = _nested("max", [f"({end})" if "?" in end else end for _, end, _ in heads])
+        ranges = [("", longest, ""), *(x for x in ranges if x not in heads)]
+    for n, (begin, end, others_hold) in enumerate(ranges):
         test = []
         if end:
             limits.append(f"const int {names.give(('end', n), 'end')} = {end};")
@@ -84,7 +88,12 @@ def mask(r: RoleScope, op: Mask) -> str:
         if begin:
             limits.append(f"const int {names.give(('begin', n), 'begin')} = {begin};")
             test.append(f"c >= {names['begin', n]}")
+        if others_hold:
+            test.append(others_hold)
         tests.append(" && ".join(test) or "true")
+    parameters += [declaration for declaration, _ in printer.parameters]
+    arguments += [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+    limits += printer.before
     keep = tests[0] if len(tests) == 1 else " || ".join(f"({k})" for k in tests)
     name = r.functions.specific(
         f"mask_{f.name}",
@@ -181,7 +190,7 @@ def relayout(r: RoleScope, op: Relayout) -> str:
 def sweep(r: RoleScope, op: Sweep) -> str:
     """One function for all operations of a sweep, four registers (eight columns of two rows) at a time."""
     names = r.functions.local("sweep")
-    printer = ElementPrinter("acc", r.fragments, names, r.functions.helper, r.scalar, r.integer)
+    printer = ElementPrinter("acc", r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
     steps: list[dict[str, object]] = []
     registers = 0
     for o in op.body:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, Fragment, If, IfSpoiled, IfVote, Mma, Operation, Plan, RolePlan, Slot, Work
+from tilegen.ir.plan import For, Fragment, If, IfSpoiled, IfVote, LetFloat, Mma, Operation, Plan, RolePlan, Slot, Work
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
@@ -46,6 +46,12 @@ class RoleScope:
     @cached_property
     def fragments(self) -> dict[str, Fragment]:
         return {f.name: f for f in self.role.fragments}
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """Names bound to elements of i32 tensors, which are whole numbers."""
+        loads = (o for o in walk(self.role.body) if isinstance(o, LetFloat) and o.load is not None)
+        return frozenset(o.name for o in loads if o.load and self.plan.tensor(o.load[0]).dtype is DType.I32)
 
     def array(self, fragment: str) -> str:
         """The array that holds a fragment: its own, or that of the fragment whose registers it shares."""

@@ -8,6 +8,7 @@ from typing import Any
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Buffer, LoadVector, Mend, ReadShared, StoreRows, StoreVector, WriteShared
 from tilegen.ir.uniform import Int
+from tilegen.targets.hopper.emit.elements import element_type
 from tilegen.targets.hopper.emit.scope import ELEMENT, EXPONENT, RoleScope
 
 _SWIZZLE_MASK = {128: "0x70", 64: "0x30", 32: "0x10"}
@@ -78,12 +79,14 @@ def load_vector(r: RoleScope, op: LoadVector) -> str:
         "row": ("first_row", "8 * v"),
         "col": ("first_column", "8 * (v / 2) + v % 2"),
     }[out.layout]
-    convert = r.functions.helper(_FROM[dtype]) if dtype in _FROM else "" if dtype is DType.F32 else "(float)"
+    convert = r.functions.helper(_FROM[dtype]) if dtype in _FROM else "" if dtype is out.dtype else "(float)"
     name = r.functions.specific(
         f"load_{out.name}",
         "load_vector",
         out=r.functions.local("load_vector").give(0, out.name),
         registers=out.registers,
+        kind=element_type(out),
+        zero="0" if out.dtype is DType.I32 else "0.0f",
         element=ELEMENT[dtype],
         position=position,
         convert=convert,
