@@ -298,7 +298,15 @@ class Consumer:
                 body = (*part.lets, *inner)
                 self.out.append(For(part.var, Int(0), Int(part.count), body, part.label, phase.span))
             else:
-                step = partial(self._iteration, phase, plan, Sym(plan.time), masked=part.masked, only=None)
+                step = partial(
+                    self._iteration,
+                    phase,
+                    plan,
+                    Sym(plan.time),
+                    masked=part.masked,
+                    keeps=part.late,
+                    only=None,
+                )
                 self.out.append(For(plan.time, part.start, part.stop, self._nested(step), part.label, phase.span))
             # a loop leaves in flight what it found in flight, so that any number of rounds is the same
             assert [g.tokens for g in self.groups] == [g.tokens for g in flying] and waited == self.waited
@@ -310,7 +318,9 @@ class Consumer:
                     if self.c.streamed(t):
                         self.readers[t] = self.readers.get(t, 0) + 1
 
-    def _iteration(self, phase: Stream, plan: Layout, time: Uniform, *, masked: bool, only: int | None) -> None:
+    def _iteration(
+        self, phase: Stream, plan: Layout, time: Uniform, *, masked: bool, only: int | None, keeps: bool = False
+    ) -> None:
         """One time of the loop: all steps, or those with distance `only`."""
         self._count_readers(phase, only)
         axis = plan.stream.axis
@@ -326,17 +336,19 @@ class Consumer:
             for item in phase.body
             if only is None or isinstance(item, Batch) or item.distance == only
         )
-        self._body(steps, phase, time, masked)
+        self._body(steps, phase, time, masked, keeps)
         if not _keeps_one(phase):
             self._retire_all(phase.span)
 
-    def _body(self, items: tuple[Item, ...], phase: Phase, time: Uniform | None, masked: bool) -> None:
+    def _body(
+        self, items: tuple[Item, ...], phase: Phase, time: Uniform | None, masked: bool, keeps: bool = False
+    ) -> None:
         turns = set(self.c.scheduled.turns)
         batches = [i for i in items if isinstance(i, Batch) and i.steps]
         taking = [b for b in batches if any(x.op in turns for x in b.steps)]
         active = {x.op for i in items for x in _steps(i)}
         self.values.new_iteration()
-        kept = [] if masked or not isinstance(phase, Stream) else self._kept(phase)
+        kept = self._kept(phase) if (keeps or not masked) and isinstance(phase, Stream) else []
         for item in items:
             group = next((g for g in kept if isinstance(item, Step) and item.op in g.members), None)
             if group is not None:

@@ -45,7 +45,7 @@ from tilegen.passes.synchronise.producer import producer
 from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import ITEM, decode, grid, total_items
+from tilegen.passes.synchronise.work import ITEM, MOST_RANGES, decode, grid, only_masking, total_items
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
 BARRIER_BYTES = 8
@@ -106,7 +106,7 @@ def synchronise(s: Scheduled) -> Plan:
         registers_at_entry=entry,
         grid=grid(s),
         table=table,
-        notes=_notes(geometries),
+        notes=(*_notes(geometries), *_domain_notes(s)),
     )
 
 
@@ -307,6 +307,15 @@ def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
     used = set(symbols_in(role.body))
     fields = tuple(f for f in all_fields if f in used)
     return replace(role, body=tuple(replace(o, fields=fields) if isinstance(o, Work) else o for o in role.body))
+
+
+def _domain_notes(s: Scheduled) -> tuple[str, ...]:
+    clauses = [c for p in s.phases if isinstance(p, Stream) for c in only_masking(p, s)]
+    return tuple(
+        f"domain clause at line {c.span.line}: more than {MOST_RANGES} ranges of blocks together with the others; "
+        "it only masks"
+        for c in dict.fromkeys(clauses)
+    )
 
 
 def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:

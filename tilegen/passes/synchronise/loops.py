@@ -26,12 +26,14 @@ _BEYOND = Int(1 << 30)  # past any block
 
 @dataclass(frozen=True)
 class Segment:
-    """Times [start, stop) of one variant."""
+    """Times [start, stop) of one variant. late: other blocks have most likely come before, so that rows have seen some
+    points."""
 
     label: str
     start: Uniform
     stop: Uniform
     masked: bool
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     if not guarded:
         segments = (Segment("", begin, stop, False),)
     elif not found.sure:
-        segments = (Segment("blocks of the domain, each masked", begin, stop, True),)
+        segments = (Segment("blocks of the domain, each masked", begin, stop, True, late=peeled),)
     elif several:
-        segments = _rounds(pieces, found, stream, begin, stop, shift, names)
+        segments = _rounds(pieces, found, stream, begin, stop, shift, peeled, names)
     else:
         segments = _cuts(found, stream, begin, stop, shift, peeled, names)
     return Layout(
@@ -270,7 +272,7 @@ def _cuts(
     end = op("min", leave, stop) if tail_exists or early else stop
     segments.append(Segment("blocks inside the domain", start, end, False))
     if tail_exists:
-        segments.append(Segment("straddling blocks, last end", op("max", leave, begin), stop, True))
+        segments.append(Segment("straddling blocks, last end", op("max", leave, begin), stop, True, late=True))
     return tuple(segments)
 
 
@@ -281,6 +283,7 @@ def _rounds(
     begin: Uniform,
     stop: Uniform,
     shift: int,
+    peeled: bool,
     names: _Names,
 ) -> tuple[Segment | Rounds, ...]:
     """The same of several ranges: once round for each range of blocks inside, and then the rest."""
@@ -306,10 +309,10 @@ def _rounds(
         outside = at_round.let("before", _by_number(Sym(var), [Int(0), *leaves[:-1]]))
         lets = at_round.taken()
     around = (
-        Segment("straddling blocks", op("max", outside, begin), op("min", enter, stop), True),
+        Segment("straddling blocks", op("max", outside, begin), op("min", enter, stop), True, late=peeled),
         Segment("blocks inside the domain", op("max", enter, begin), op("min", leave, stop), False),
     )
-    rest = Segment("straddling blocks, last end", op("max", leaves[-1], begin), stop, True)
+    rest = Segment("straddling blocks, last end", op("max", leaves[-1], begin), stop, True, late=True)
     if len(ordered) == 1:
         return (*around, rest)
     return Rounds("a range of blocks inside the domain each", var, len(ordered), lets, around), rest
