@@ -55,6 +55,13 @@ def test_windows_that_wrap_around_are_refused_and_wide_ones_are_not(domain: str,
         check_integers(plan, {**SIZES, "Sq": 2**24, "Sk": 2**24, "w": w})
 
 
+def test_products_of_positions_and_sizes_in_a_condition_are_judged() -> None:
+    """The positions' factors are sizes, so the clause is no inequality: it masks, by comparing whole numbers."""
+    plan = attention("domain i, j: Sk * i >= Sq * j")
+    check_integers(plan, {**SIZES, "Sq": 2**15, "Sk": 2**15})
+    assert refused(plan, Sq=2**16, Sk=2**16).fixes
+
+
 def test_a_clause_that_its_guard_switches_off_is_not_judged() -> None:
     plan = attention("domain i, j: j >= 3 * i - 2000000000 - w if w < 2000000000", "scalar w: i32")
     refused(plan, w=INT_MAX - 2**30)

@@ -23,6 +23,7 @@ ATTENTION = (
 SIZES = {
     "attention_mixed_heads": ATTENTION[:3],
     "attention_global_tokens": (f"{ATTENTION[1]},globals=20,window=9", "B=1,Sq=90,Sk=300,Hk=1,G=1"),
+    "attention_documents": ATTENTION[1:3],
     "attention_prefix_lm": (f"{ATTENTION[0]},prefix=70", ATTENTION[1]),
     "attention_window": (f"{ATTENTION[0]},left=70", f"{ATTENTION[1]},left=20,right=33"),
     "attention_softcap_alibi": ATTENTION,

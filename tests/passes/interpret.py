@@ -120,7 +120,8 @@ class Role:
     def do_LetFloat(self, o: ir.LetFloat) -> None:
         if o.load is not None:
             tensor, index = o.load
-            self.floats[o.name] = F32(self.tensors[tensor][tuple(self.int(i) for i in index)])
+            found = self.tensors[tensor][tuple(self.int(i) for i in index)]
+            self.floats[o.name] = found if found.dtype == np.int32 else F32(found)
         else:
             assert o.value is not None
             self.floats[o.name] = F32(self.value(o.value, "uniform", 1))
@@ -279,7 +280,7 @@ class Role:
         index = [self.int(i) for i in o.index]
         limit = self.int(o.limit)
         count = ROWS if self.fragment(o.out).layout == "row" else self.fragment(o.out).cols
-        found = np.zeros(count, F32)
+        found = np.zeros(count, self.fragment(o.out).dtype.numpy)
         for n in range(count):
             at = index[o.dim] + n
             if at < limit:
@@ -347,6 +348,8 @@ class Role:
                 return line[:, None] if along == "row" else line
             case ir.Compute(op, args, dtype):
                 values = [self.value(a, layout, cols) for a in args]
+                if not (op in _COMPARISONS and all(np.asarray(v).dtype == np.int32 for v in values)):
+                    values = [np.asarray(v).astype(F32) if np.asarray(v).dtype == np.int32 else v for v in values]
                 if op == "round":
                     assert dtype is not None
                     return np.asarray(values[0]).astype(dtype.numpy).astype(F32)
@@ -365,10 +368,14 @@ class Role:
         cols = self.fragment(o.fragment).cols
         row, col = np.arange(ROWS)[:, None], np.arange(cols)[None, :]
         live = np.zeros((ROWS, cols), np.bool_)
-        for bounds in o.alternatives:
+        layout = self.fragment(o.fragment).layout
+        for conditions in o.alternatives:
             every = np.ones((ROWS, cols), np.bool_)
-            for b in bounds:
-                every &= b.row_factor * row + b.col_factor * col + self.int(b.offset) >= 0
+            for c in conditions:
+                if isinstance(c, ir.Bound):
+                    every &= c.row_factor * row + c.col_factor * col + self.int(c.offset) >= 0
+                else:
+                    every &= self.value(c, layout, cols) != 0
             live |= every
         self.write(o.fragment, np.where(live, self.read(o.fragment), F32(o.identity)))
 
@@ -456,6 +463,7 @@ _ORDER_ONLY = (
     ir.StoreWait,
 )
 _FOLD: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _COMPUTE: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,

@@ -37,6 +37,9 @@ CASES: tuple[tuple[str, dict[str, ParamValue]], ...] = (
     ("copy", {}),
     ("attention_softcap_alibi", {}),
     ("attention_softcap_alibi", {"causal": False, "D": 64}),
+    ("attention_window", {"D": 64}),
+    ("attention_global_tokens", {"D": 64}),
+    ("attention_documents", {"D": 64}),
 )
 
 

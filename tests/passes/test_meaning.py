@@ -46,6 +46,9 @@ def lowered(text: str, **params: ParamValue) -> tuple[TileProgram, Plan]:
 
 LENGTHS: dict[str, dict[str, int]] = {
     "fa3_fwd": {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 1},
+    "attention_window": {"B": 1, "Sq": 201, "Sk": 300, "Hk": 1, "G": 1},
+    "attention_global_tokens": {"B": 1, "Sq": 300, "Sk": 310, "Hk": 1, "G": 1},
+    "attention_documents": {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 1},
     "attention_softcap_alibi": {"B": 1, "Sq": 130, "Sk": 170, "Hk": 2, "G": 1},
     "gemm": {"M": 140, "N": 136, "K": 136},
     "gemm_bias_gelu": {"M": 130, "N": 40, "K": 136},

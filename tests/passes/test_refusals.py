@@ -204,13 +204,6 @@ CASES: list[tuple[Code, str, str]] = [
         "Y[i, j] = x[i, j]",
     ),
     (
-        Code.PREDICATE_UNSUPPORTED,
-        over_rows(
-            "Y[i] = max[j](x[i, j])", "input a: i32[M] input b: i32[N] output Y: f32[M]", "domain i, j: a[i] == b[j]"
-        ),
-        "domain i, j: a[i] == b[j]",
-    ),
-    (
         Code.STORE_WITHOUT_ROWS,
         over_rows(
             "Y[i] = max[j](x[i, j]) z[h] = W[h] * 2 Z[h] = z[h]",

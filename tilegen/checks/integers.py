@@ -128,6 +128,30 @@ class _Scope:
         )  # fmt: skip
 
 
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_PLACES = {"row": "element.row", "col": "element.col"}
+
+
+def _whole(e: ir.ElementExpr) -> Uniform | None:
+    """A whole number over the places of elements; None if it is none, or reads what only the device knows."""
+    match e:
+        case ir.Literal(value) if float(value).is_integer():
+            return Int(int(value))
+        case ir.IntValue(value):
+            return value
+        case ir.Coordinate(along, origin):
+            return op("add", origin, _PLACES[along])
+        case ir.Compute("fma", (a, b, c)):
+            return _whole(ir.Compute("add", (ir.Compute("mul", (a, b)), c)))
+        case ir.Compute("add" | "sub" | "mul" as name, (a, b)):
+            left, right = _whole(a), _whole(b)
+            return None if left is None or right is None else op(name, left, right)
+        case ir.Compute("neg", (a,)):
+            inner = _whole(a)
+            return None if inner is None else op("sub", 0, inner)
+    return None
+
+
 class _Role:
     """The walk over one role's operations."""
 
@@ -182,6 +206,7 @@ class _Role:
             for condition in conditions:
                 if not isinstance(condition, ir.Bound):
                     self._places(condition, columns, scope)
+                    self._comparisons(condition, columns, scope)
             fixed = {b: scope.interval(b.offset) for b in group if b.row_factor == b.col_factor == 0}
             if all(high >= 0 for _, high in fixed.values()):
                 alternatives.append(tuple(b for b in group if b not in fixed or fixed[b][0] < 0))
@@ -216,6 +241,17 @@ class _Role:
         """Checks the positions of elements in an expression over a fragment."""
         for place in parts(value, ir.Coordinate):
             self._reach(place.origin, (1, _ROWS if place.along == "row" else columns), (0, 1), scope)
+
+    def _comparisons(self, condition: ir.ElementExpr, columns: int, scope: _Scope) -> None:
+        """Checks the sides of comparisons that are made in integers, elements of tensors left out."""
+        inner = scope.inner()
+        inner.known |= {_PLACES["row"]: (0, _ROWS - 1), _PLACES["col"]: (0, columns - 1)}
+        for c in parts(condition, ir.Compute):
+            if c.op in _COMPARISONS:
+                sides = [_whole(side) for side in c.args]
+                for side in sides:
+                    if side is not None and None not in sides:
+                        inner.interval(side)
 
     def _reach(self, origin: Uniform, rows: Interval, columns: Interval, scope: _Scope) -> None:
         """Checks factor * position, summed over rows and columns (factor, count), and that with `origin`."""

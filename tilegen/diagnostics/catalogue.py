@@ -309,13 +309,6 @@ class Code(enum.Enum):
         ),
     )
     FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
-    PREDICATE_UNSUPPORTED = Entry(
-        "this part of the domain is no affine inequality, and no kernel is built for it yet",
-        (
-            "state it with sums of axes, sizes and scalars",
-            "choose by it in an equation: `where(CONDITION, VALUE, -inf)`",
-        ),
-    )
     STORE_WITHOUT_ROWS = Entry(
         "the output {output} does not run along {axis}, which is shared out to the consumers",
         ("define it over {axis}, or share out another axis: `consumers N over AXIS`",),

@@ -356,6 +356,7 @@ class Consumer:
                     made = self.values.keep_exponent(group)
                     self._retire(made.registers, item.span)
                     self.out += made.operations
+                    self.partials |= {o.name: o.kind for o in group.sums}
                 continue
             if isinstance(item, Batch):
                 if item.steps:
