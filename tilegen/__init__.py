@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.version import VERSION
@@ -13,14 +13,13 @@ from tilegen.version import VERSION
 if TYPE_CHECKING:
     from os import PathLike
 
-    from tilegen.ir.tile import ParamValue
     from tilegen.runtime.kernel import Kernel
 
 __version__ = VERSION
 __all__ = ["TilegenError", "__version__", "compile"]
 
 
-def compile(spec: str | PathLike[str], /, **params: str | ParamValue) -> Kernel:
+def compile(spec: str | PathLike[str], /, **params: Any) -> Kernel:
     """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
 
     Call it with arrays by name: `kernel(Q=q, K=k, V=v)`. One output comes back as itself, several as a named tuple.

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+_PEERS = ("flash-attn", "flash-attn-4", "flash-attn3-jax", "jax")
+
 Reading = tuple[int | None, float | None]  # MHz of the multiprocessors, watts
 
 
@@ -33,6 +35,7 @@ def facts() -> dict[str, str]:
         "torch": torch.__version__,
         "cuDNN": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
         "NVRTC": ".".join(map(str, nvrtc_version())),
+        **{name: found for name in _PEERS if (found := _installed(name))},
         "tilegen": _installed("tilegen") or "from its source tree",
         "revision": _revision() or "unknown",
     }
