@@ -83,6 +83,9 @@ EFFECTS: list[tuple[str, str, str, set[str]]] = [
     (GEMM, "", "issue C", {"phases"}),
     (GEMM, "", "late C by 1", {"phases"}),
     (GEMM, "", "skip_rows", set()),  # every consumer's rows need every block
+    (GEMM, "", "dependent_launch", {"dependent"}),
+    (ATTENTION.replace("causal: bool = false", "causal: bool = true"), BASE, "isolate fast", {"tiles"}),
+    (ATTENTION, BASE, "isolate exact", set()),
     (GEMM, "", "stream k", set()),
     (GEMM, "", "grid m, n", set()),
     (ATTENTION, BASE, "late O by 1", {"phases"}),

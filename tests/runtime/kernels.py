@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
@@ -24,6 +25,7 @@ from tilegen.runtime.kernel import Kernel
 from tilegen.syntax.span import Source, Span
 from tilegen.targets.hopper.nvrtc import compile_cuda
 
+SAMPLES = Path(__file__).parents[2] / "samples"
 F32 = DType.F32
 
 

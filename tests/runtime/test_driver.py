@@ -35,6 +35,8 @@ class FakeDriver:
     )
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
     CUresult = staticmethod(lambda code: Failure(code))
+    CUlaunchAttribute, CUlaunchAttributeID = real.CUlaunchAttribute, real.CUlaunchAttributeID
+    CUlaunchConfig = real.CUlaunchConfig
     CUtensorMapInterleave = real.CUtensorMapInterleave
     CUtensorMapDataType = real.CUtensorMapDataType
     CUtensorMapSwizzle = real.CUtensorMapSwizzle
@@ -61,6 +63,7 @@ class FakeDriver:
             "cuModuleGetFunction": lambda module, entry: 600,
             "cuFuncSetAttribute": lambda function, attribute, value: None,
             "cuLaunchKernel": self.launch,
+            "cuLaunchKernelEx": self.launch_by_config,
             "cuGetErrorString": lambda error: b"invalid argument",
         }
         answer = answers[name]
@@ -78,6 +81,10 @@ class FakeDriver:
         self.launched = arguments
         pointers = (ctypes.c_void_p * 3).from_address(arguments[9])
         self.seen = [ctypes.string_at(p, n) for p, n in zip(pointers, (128, 4, 8), strict=True) if p]
+
+    def launch_by_config(self, config: Any, function: int, pointers: int, extra: int) -> None:
+        self.config = config
+        self.launched = (function, pointers, int(config.hStream), extra)
 
     def encode_tiled(self, out: ctypes.c_void_p, *arguments: Any) -> int:
         self.calls.append(("cuTensorMapEncodeTiled", *arguments))
@@ -127,7 +134,7 @@ def test_another_gpu_than_hopper_is_refused(fake: FakeDriver) -> None:
 def test_a_launch_passes_every_argument_and_waits_for_nothing(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     arguments = (bytes(range(128)), b"\1\2\3\4", b"\5\6\7\10\11\12\13\14")
-    launch = gpu_launch(loaded, Binding(17, arguments))
+    launch = gpu_launch(loaded, Binding(17, arguments), dependent=False)
     fake.calls.clear()
     launch(stream=9)
     launch(stream=10)
@@ -137,9 +144,32 @@ def test_a_launch_passes_every_argument_and_waits_for_nothing(fake: FakeDriver) 
     assert fake.names() == per_launch * 2
 
 
+def test_a_dependent_launch_says_so_to_the_driver(fake: FakeDriver) -> None:
+    loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
+    launch = gpu_launch(loaded, Binding(17, (bytes(128),)), dependent=True)
+    fake.calls.clear()
+    for stream in (9, 10):
+        launch(stream)
+        assert fake.launched == (600, launch.pointers, stream, 0)
+    assert fake.names() == ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernelEx", "cuCtxPopCurrent"] * 2
+    c = fake.config
+    assert (c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ) == (17, 1, 1, 384, 1, 1)
+    assert (c.sharedMemBytes, c.numAttrs) == (200_000, 1)
+    (attribute,) = c.attrs
+    assert attribute.id == real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    assert attribute.value.programmaticStreamSerializationAllowed == 1
+
+
+def test_nothing_to_do_launches_nothing_in_either_way(fake: FakeDriver) -> None:
+    loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
+    fake.calls.clear()
+    gpu_launch(loaded, Binding(0, ()), dependent=True)(stream=0)
+    assert fake.calls == []
+
+
 def test_a_current_context_stays(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding(1, (bytes(128),)))
+    launch = gpu_launch(loaded, Binding(1, (bytes(128),)), dependent=False)
     fake.context = CONTEXT
     fake.calls.clear()
     launch(stream=0)
@@ -148,14 +178,14 @@ def test_a_current_context_stays(fake: FakeDriver) -> None:
 
 def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding(1, (b"\1\2\3\4", bytes(128), b"\1")))
+    launch = gpu_launch(loaded, Binding(1, (b"\1\2\3\4", bytes(128), b"\1")), dependent=False)
     assert [p % 64 for p in (ctypes.c_void_p * 3).from_address(launch.pointers)] == [0, 0, 0]
 
 
 def test_nothing_to_do_launches_nothing(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     fake.calls.clear()
-    gpu_launch(loaded, Binding(0, ()))(stream=0)
+    gpu_launch(loaded, Binding(0, ()), dependent=False)(stream=0)
     assert fake.calls == []
 
 
@@ -177,7 +207,7 @@ def test_a_tensor_map_reaches_the_driver_whole(fake: FakeDriver) -> None:
 def test_a_failing_call_says_what_could_not_be_done(fake: FakeDriver) -> None:
     fake.fails = {"cuLaunchKernel"}
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
-    launch = gpu_launch(loaded, Binding(1, (bytes(128),)))
+    launch = gpu_launch(loaded, Binding(1, (bytes(128),)), dependent=False)
     with pytest.raises(TilegenError, match=r"DRIVER_FAILED.*launch the kernel.*INVALID_VALUE \(invalid argument\)"):
         launch(stream=0)
     assert fake.context == 0  # left as it was

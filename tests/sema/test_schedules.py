@@ -33,6 +33,7 @@ def directives(text: str) -> list[ir.Directive]:
         ("issue s, C", [ir.Issue(("s", "C"), None)]),
         ("under C: s", [ir.Under("C", ("s",), None)]),
         ("take_turns over s, C", [ir.TakeTurns(("s", "C"), None)]),
+        ("dependent_launch", [ir.Option("dependent_launch", None, None)]),
         ("stale_max exact_max", [ir.StaleMax(None), ir.Option("exact_max", None, None)]),
         ("walk j down", [ir.Walk("j", "down", None)]),
         ("persistent table", [ir.Persistent("table", None)]),

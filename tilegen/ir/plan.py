@@ -836,8 +836,9 @@ class Plan:
     """A kernel. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`: dynamic, from a
     base aligned to 1024.
 
-    `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`: what the compiler
-    mended or chose, in words.
+    `dependent`: a launch may begin under the end of the one before it on its stream; it waits for that one before any
+    thread touches the tensors. `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`:
+    what the compiler mended or chose, in words.
     """
 
     name: str
@@ -855,6 +856,7 @@ class Plan:
     grid: Uniform
     table: ItemTable | None = None
     notes: tuple[str, ...] = field(default=())
+    dependent: bool = False
 
     def descriptor(self, name: str) -> Descriptor:
         return next(d for d in self.descriptors if d.name == name)

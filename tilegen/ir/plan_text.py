@@ -35,6 +35,8 @@ def plan_lines(plan: ir.Plan) -> Iterator[Line]:
         ("size",),
         None,
     )
+    if plan.dependent:
+        yield Line("  launched under the end of the launch before", ("plan",), None)
     for note in plan.notes:
         yield Line(f"  note: {note}", (), None)
     yield from _section("params", [Line(f"  {_param(p)}", ("param", i), None) for i, p in enumerate(plan.params)])

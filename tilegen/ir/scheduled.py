@@ -158,6 +158,7 @@ class Scheduled:
     turns: tuple[str, ...]  # products issued by one warpgroup at a time; empty: no turns
     stale: tuple[str, ...]  # exponents that are kept where no mask is needed, until a row outgrows its own
     span: Span
+    dependent: bool = False  # a launch may begin under the end of the one before it on its stream
 
     def role(self, axis: str) -> AxisRole:
         return next(r for r in self.roles if r.axis == axis)

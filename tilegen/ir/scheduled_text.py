@@ -20,6 +20,8 @@ def print_scheduled(s: Scheduled) -> str:
     if o.group is not None:
         axis, size, count = o.group
         lines.append(f"group: {axis} by {f'{size} bytes' if size is not None else count}")
+    if s.dependent:
+        lines.append("launch: under the end of the one before")
     if s.turns:
         lines.append(f"turns: {', '.join(s.turns)}")
     if s.stale:

@@ -19,7 +19,9 @@ from tilegen.passes.schedule import REGISTERS, registers_at_entry
 from tilegen.passes.stale import scaled_sum
 from tilegen.syntax.span import Span
 
-TARGET_OPTIONS: dict[str, frozenset[str]] = {"hopper": frozenset({"exact_max", "isolate", "skip_rows"})}
+TARGET_OPTIONS: dict[str, frozenset[str]] = {
+    "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"})
+}
 
 
 def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
@@ -254,6 +256,8 @@ def option(program: Scheduled, d: directives.Option) -> Scheduled:
         return skip_rows(program, d)
     if d.name == "isolate" and d.value == "fast":
         return replace(program, tiles=tuple(replace(t, scan=False) for t in program.tiles))
+    if d.name == "dependent_launch":
+        return replace(program, dependent=True)
     return program  # `exact_max` and `isolate exact` are what there is without them
 
 

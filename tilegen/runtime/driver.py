@@ -199,6 +199,28 @@ def encode(tensor_map: TensorMap) -> bytes:
     return ctypes.string_at(out, SIZE)
 
 
+def dependent_config(kernel: Loaded, grid: int) -> Any:
+    """A launch that may begin under the end of the one before it on its stream, for `launch_dependent`."""
+    driver = cuda()
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = kernel.threads, 1, 1
+    config.sharedMemBytes = kernel.shared_bytes
+    config.attrs, config.numAttrs = [attribute], 1
+    return config
+
+
+def launch_dependent(kernel: Loaded, config: Any, arguments: int, stream: int) -> None:
+    """`launch`, by a config of `dependent_config`."""
+    driver = _driver()
+    config.hStream = stream
+    with current(kernel.device.index):
+        call("launch the kernel", driver.cuLaunchKernelEx(config, kernel.function, arguments, 0))
+
+
 def launch(kernel: Loaded, grid: int, arguments: int, stream: int) -> None:
     """Put the kernel on a stream. `arguments` is the address of an array of pointers, one a parameter."""
     driver = _driver()

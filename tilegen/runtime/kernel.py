@@ -280,7 +280,7 @@ class Kernel:
             device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
             with driver.current(kernel.device.index):
                 binding = bind(self.plan, views, partial(self._dispatch, resolved), device, self._spans)
-            return gpu_launch(kernel, binding)
+            return gpu_launch(kernel, binding, dependent=self.plan.dependent)
 
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
         return self._launches.get((*placed, *request.numbers.items()), make)

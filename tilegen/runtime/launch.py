@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from tilegen.runtime import driver
 from tilegen.runtime.binding import Binding
@@ -27,15 +28,18 @@ class GpuLaunch:
     pointers: int  # address of the array of pointers to the arguments
     storage: tuple[object, ...]
     kept: int  # bytes on the GPU that `storage` holds
+    config: Any = None  # of a launch that may begin under the end of the one before
 
     def __call__(self, stream: int) -> None:
         """Put one launch on the stream (0 is the default one)."""
-        if self.grid:
+        if self.config is not None:
+            driver.launch_dependent(self.kernel, self.config, self.pointers, stream)
+        elif self.grid:
             driver.launch(self.kernel, self.grid, self.pointers, stream)
 
 
-def gpu_launch(kernel: driver.Loaded, binding: Binding) -> GpuLaunch:
-    """Lay the arguments out in host memory."""
+def gpu_launch(kernel: driver.Loaded, binding: Binding, *, dependent: bool) -> GpuLaunch:
+    """Lay the arguments out in host memory. dependent: it may begin under the end of the launch before it."""
     offsets, total = [], 0
     for argument in binding.arguments:
         offsets.append(total)
@@ -45,4 +49,6 @@ def gpu_launch(kernel: driver.Loaded, binding: Binding) -> GpuLaunch:
     for offset, argument in zip(offsets, binding.arguments, strict=True):
         ctypes.memmove(base + offset, argument, len(argument))
     pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), (block, pointers, *binding.keep), binding.kept)
+    storage = (block, pointers, *binding.keep)
+    config = driver.dependent_config(kernel, binding.grid) if dependent and binding.grid else None
+    return GpuLaunch(kernel, binding.grid, ctypes.addressof(pointers), storage, binding.kept, config)

@@ -197,6 +197,7 @@ _MAKERS: dict[str, _Maker] = {
     "exact_max": lambda d, n: ir.Option("exact_max", None, n.span),
     "skip_rows": lambda d, n: ir.Option("skip_rows", None, n.span),
     "isolate": lambda d, n: ir.Option("isolate", d.word(n.args[0], "isolate"), n.span),
+    "dependent_launch": lambda d, n: ir.Option("dependent_launch", None, n.span),
     "option": _Directives.option,
     "outputs": _Directives.outputs,
 }

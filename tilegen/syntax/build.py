@@ -229,6 +229,7 @@ class Builder(Transformer[Token, Any]):
     exact_max = _plain("exact_max")
     skip_rows = _plain("skip_rows")
     isolate = _plain("isolate")
+    dependent_launch = _plain("dependent_launch")
 
     def option(self, meta: Meta, parts: list[Any]) -> ast.Directive:
         name, token = parts

@@ -10,7 +10,7 @@ STATEMENTS = ("size", "input", "output", "scalar", "axis", "split", "domain", "r
 DIRECTIVES = (
     "block", "consumers", "stages", "late", "ahead", "batch", "issue", "under", "take_turns", "stale_max", "walk",
     "persistent", "order", "group", "alias", "grid", "stream", "hold", "split", "via", "multicast", "place",
-    "registers", "exact_max", "skip_rows", "isolate", "outputs",
+    "registers", "exact_max", "skip_rows", "isolate", "dependent_launch", "outputs",
 )  # fmt: skip
 
 _WORD = re.compile(

@@ -107,6 +107,7 @@ def synchronise(s: Scheduled) -> Plan:
         grid=grid(s),
         table=table,
         notes=(*_notes(geometries), *_domain_notes(s)),
+        dependent=s.dependent,
     )
 
 

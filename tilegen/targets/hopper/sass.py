@@ -29,6 +29,8 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
     "HGMMA": ("HGMMA",),
     "USETMAXREG": ("USETMAXREG",),
     "LDGSTS": ("LDGSTS",),
+    "PREEXIT": ("PREEXIT",),
+    "ACQBULK": ("ACQBULK",),
     "LDL": ("LDL",),
     "STL": ("STL",),
 }

@@ -40,6 +40,8 @@ def expectations(plan: Plan) -> KernelGate:
     evidence = [(name, 1) for name, kind in _EVIDENCE.items() if any(isinstance(o, kind) for o in operations)]
     if any(r.elected for r in plan.roles):
         evidence.append(("ELECT", 1))
+    if plan.dependent:
+        evidence += [("PREEXIT", 1), ("ACQBULK", 1)]
     registers = tuple(o.count for o in operations if isinstance(o, SetRegisters))
     if registers:
         evidence.append(("USETMAXREG", len(registers)))

@@ -47,6 +47,8 @@ def emit(plan: Plan) -> str:
         "fence_init": functions.helper("fence_barrier_init") if barriers else "",
         "fence_async": functions.helper("fence_async") if barriers else "",
         "uniform": functions.helper("uniform"),
+        "launch_dependents": functions.helper("launch_dependents") if plan.dependent else "",
+        "wait_for_prior": functions.helper("wait_for_prior") if plan.dependent else "",
     }
     roles = []
     for beside, opening in zip(_by_warpgroup(plan), _openings(plan, group), strict=True):
