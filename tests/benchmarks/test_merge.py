@@ -31,6 +31,7 @@ SHORT, LONG = Attention(64, 512, False), Attention(64, 8192, False)
 def test_cells_of_all_runs_are_there() -> None:
     joined = merge([run("a", (SHORT, {"tilegen": [1.0, 1.0]})), run("b", (LONG, {"tilegen": [2.0]}))])
     assert [cell.workload for cell in joined.cells] == [SHORT, LONG]
+    assert [cell.workload for cell in merge([run("b", (LONG, {})), run("a", (SHORT, {}))]).cells] == [SHORT, LONG]
     assert joined.machine == {"gpu": "a; b", "torch": "2"}
     assert joined.settings == {"rounds": "2"}
 
@@ -86,6 +87,17 @@ def test_the_figure_is_drawn(tmp_path: Path) -> None:
     assert plot.draw(speeds(), tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text(encoding="utf-8") == text  # nothing of it is by chance
     assert not plot.draw(run("a", (SHORT, {"tilegen": [1.0]})), tmp_path / "none.svg")
+
+
+def test_every_point_is_in_view() -> None:
+    pytest.importorskip("matplotlib")
+    cells = [(Attention(D, S, False), {"tilegen": [1.0]}) for D in (64, 128) for S in (512, 8192)]  # 128: twice as fast
+    panels = plot.figure(run("H200", *cells)).axes
+    assert len(panels) == 2
+    for panel in panels:
+        low, high = panel.get_ylim()
+        assert low == 0
+        assert all(low < y <= high for line in panel.lines for y in line.get_ydata())
 
 
 def test_the_script_joins_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,10 +41,22 @@ def merge(reports: Sequence[Report]) -> Report:
             into.absent |= cell.absent
     for cell in cells.values():
         cell.absent = {name: why for name, why in cell.absent.items() if name not in cell.samples}
-    machine = _together([r.machine for r in reports])
-    return Report(
-        first.title, machine, _together([r.settings for r in reports]), list(cells.values()), names, first.ours
-    )
+    machine, settings = _together([r.machine for r in reports]), _together([r.settings for r in reports])
+    return Report(first.title, machine, settings, _sorted(list(cells.values())), names, first.ours)
+
+
+def _sorted(cells: list[Cell]) -> list[Cell]:
+    """By their columns from left to right: numbers rise, words come as they first came."""
+    first: dict[str, list[str]] = {}
+    for cell in cells:
+        for name, value in cell.workload.columns.items():
+            first.setdefault(name, []).append(value)
+
+    def place(cell: Cell) -> list[int]:
+        values = cell.workload.columns.items()
+        return [int(value) if value.isdigit() else first[name].index(value) for name, value in values]
+
+    return sorted(cells, key=place)
 
 
 def _worse(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
