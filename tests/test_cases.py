@@ -72,6 +72,48 @@ def test_cases_3_and_15_rows_without_a_key_are_0(sq: int, sk: int) -> None:
     assert (out.LSE[0, :, : sq - sk] == MINUS_INFINITY).all()
 
 
+@cache
+def window() -> Kernel:
+    return tilegen.compile(SAMPLES / "attention_window.tile", D=64)
+
+
+def run_window(sq: int, sk: int, left: int, right: int) -> tuple[dict[str, Any], Any]:
+    """(inputs, outputs) of two heads; the same inputs for the same lengths, the outputs held NaN before."""
+    rng = np.random.default_rng(sq)
+    shapes = {"Q": (1, sq, 2, 64), "K": (1, sk, 2, 64), "V": (1, sk, 2, 64)}
+    inputs = {name: rng.standard_normal(shape).astype(BF16) for name, shape in shapes.items()}
+    out = {"O": np.full((1, sq, 2, 64), np.nan, BF16), "LSE": np.full((1, 2, sq), np.nan, np.float32)}
+    return inputs, window()(**inputs, **out, left=left, right=right)
+
+
+def test_case_5_a_window_of_minus_1_is_none_and_one_of_all_positions_is_causal() -> None:
+    S = 200
+    inputs, none = run_window(S, S, -1, -1)
+    arrays = [inputs[name] for name in "QKV"]
+    o, lse = formulas.attention(*arrays, scale=64**-0.5)
+    np.testing.assert_allclose(none.O.astype(np.float64), o, atol=2e-2, rtol=2e-2)
+    np.testing.assert_allclose(none.LSE, lse, atol=1e-4)
+    o, lse = formulas.attention(*arrays, scale=64**-0.5, causal=True)
+    first, *others = [run_window(S, S, left, 0)[1] for left in (-1, S, S - 1)]
+    np.testing.assert_allclose(first.O.astype(np.float64), o, atol=2e-2, rtol=2e-2)
+    np.testing.assert_allclose(first.LSE, lse, atol=1e-4)
+    for other in others:
+        np.testing.assert_array_equal(other.O, first.O)
+        np.testing.assert_array_equal(other.LSE, first.LSE)
+
+
+@pytest.mark.parametrize("sk", [1, 20, 64])
+def test_case_7_rows_of_a_window_without_a_key_in_range_are_0(sk: int) -> None:
+    inputs, out = run_window(129, sk, 32, 64)
+    seen = formulas.visible(129, sk, False, (32, 64))
+    assert not seen.any(1).all()
+    o, lse = formulas.attention(*(inputs[name] for name in "QKV"), scale=64**-0.5, window=(32, 64))
+    np.testing.assert_allclose(out.O.astype(np.float64), o, atol=2e-2, rtol=2e-2)
+    assert (out.O[0, ~seen.any(1)] == 0).all()
+    assert (out.LSE[0, :, ~seen.any(1)] == MINUS_INFINITY).all()
+    np.testing.assert_allclose(out.LSE[0][:, seen.any(1)], lse[0][:, seen.any(1)], atol=1e-4)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_case_8_no_keys_at_all(causal: bool) -> None:
     _, out = run_attention(70, 0, causal=causal)
@@ -88,6 +130,30 @@ def test_case_19_other_head_sizes_are_refused_by_name() -> None:
     with pytest.raises(tilegen.TilegenError) as caught:
         tilegen.compile(text.replace("32 .. 256 by 8 = 128", "76 = 76"))
     assert caught.value.diagnostics[0].code == "INNER_EXTENT"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_case_11_what_stands_behind_the_last_key_does_not_matter(causal: bool) -> None:
+    rng = np.random.default_rng(11)
+    q = rng.standard_normal((1, 70, 2, 64)).astype(BF16)
+    longer = np.full((2, 1, 200, 2, 64), np.nan, BF16)
+    longer[:, :, :90] = rng.standard_normal((2, 1, 90, 2, 64)).astype(BF16)
+    views = attention(causal)(Q=q, K=longer[0][:, :90], V=longer[1][:, :90])
+    trimmed = attention(causal)(Q=q, K=longer[0][:, :90].copy(), V=longer[1][:, :90].copy())
+    assert np.isfinite(views.O.astype(np.float64)).all()
+    np.testing.assert_array_equal(views.O, trimmed.O)
+    np.testing.assert_array_equal(views.LSE, trimmed.LSE)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_case_12_rows_that_do_not_see_a_value_stay_finite(value: float) -> None:
+    inputs, clean = run_attention(100, 100, causal=True)
+    inputs["V"][0, 60, :, 5] = value
+    out = attention(True)(**inputs)
+    np.testing.assert_array_equal(out.O[0, :60], clean.O[0, :60])
+    assert not np.isfinite(out.O[0, 60:, :, 5].astype(np.float64)).any()
+    np.testing.assert_array_equal(np.delete(out.O[0], 5, 2), np.delete(clean.O[0], 5, 2))
+    np.testing.assert_array_equal(out.LSE, clean.LSE)
 
 
 @pytest.mark.parametrize("length", [9, 12, 137, 1025])

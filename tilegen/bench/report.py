@@ -149,7 +149,7 @@ class Report:
         return "\n\n".join([
             f"# {self.title}", machine,
             f"TFLOP/s by the median of the rounds. / NAME: how many times as fast as NAME {self.ours} is, paired by "
-            "rounds: median (least–most).",
+            "rounds: median (least–most, which hold the true median with a probability of 1 − 2^(1 − n) in n rounds).",
             _markdown(self.speeds()), _markdown(self.means()), _markdown(self.states()),
         ]) + "\n"  # fmt: skip
 
