@@ -76,7 +76,6 @@ def test_the_flagship_is_right_for_every_parameter(dtype: str, head: str, causal
         ("attention_bwd", "FOLD_OVER_PART"),
         ("outputs_two_orders", "NESTED_STREAMS"),
         ("paged", "LOOKUP_UNSUPPORTED"),
-        ("ragged", "RAGGED_UNSUPPORTED"),
         ("split_reduction", "DIRECTIVE_UNSUPPORTED"),
     ],
 )

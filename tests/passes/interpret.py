@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.ir import plan as ir
-from tilegen.ir.deal import deal
-from tilegen.ir.uniform import Uniform, evaluate
+from tilegen.ir.deal import deal, deal_sequences
+from tilegen.ir.uniform import Uniform, evaluate, symbols
 
 Array = npt.NDArray[Any]
 ROWS = 64
@@ -57,9 +57,13 @@ def run(
     lazy: bool,
     sm_count: int = 3,
 ) -> dict[str, Array]:
-    """The outputs, NaN where nothing is stored. `arrays`: every input in its own type."""
+    """The outputs, NaN where nothing is stored. `arrays`: every input in its own type. Of `sizes` the ragged ones are
+    left out."""
     tensors = dict(arrays)
     names = {**sizes, "sm_count": sm_count}
+    if plan.table is not None and plan.table.sequences is not None:
+        for x in plan.table.sequences.lengths:
+            names |= dict.fromkeys(symbols(x.tokens), int(arrays[x.starts][-1]))
     names |= {k: v for k, v in scalars.items() if isinstance(v, int)}
     floats = {k: F32(v) for k, v in scalars.items()}
     for t in plan.tensors:
@@ -133,8 +137,14 @@ class Role:
             rows = rows[:1]
         elif o.mode == "table":
             assert self.plan.table is not None
-            dealt = deal(self.plan.table, self.names, self.ctas)[:, self.cta]
-            rows = [list(map(int, row)) for row in dealt if row[0] < total]
+            table = self.plan.table
+            if table.sequences is None:
+                dealt = deal(table, self.names, self.ctas)[:, self.cta]
+            else:
+                starts = {x.starts: self.tensors[x.starts] for x in table.sequences.lengths}
+                dealt = deal_sequences(table, self.names, starts, self.ctas)[:, self.cta]
+            end = next(n for n, row in enumerate(dealt) if row[0] >= total)
+            rows = [list(map(int, row)) for row in dealt[:end]]
         for row in rows:
             fields = self.plan.table.fields if self.plan.table else ()
             given = dict(zip((o.index, *fields), row, strict=False))

@@ -88,9 +88,56 @@ BOTH = """kernel k(T: bf16 = bf16) {
   Z[g, i] = max[j](z[i, j])
 }"""
 
+RAGGED = text_of("ragged")
+
+
+def ragged(directives: str) -> str:
+    return schedule_of(RAGGED, f"block i 128, j 64 consumers 2 over i {directives}")
+
+
 # code, spec, what is underlined
 CASES: list[tuple[Code, str, str]] = [
-    (Code.RAGGED_UNSUPPORTED, text_of("ragged"), "ragged Sq over B by cu_q"),
+    (
+        Code.RAGGED_BATCHES,
+        changed(
+            RAGGED,
+            ("B = 3,", "B = 3, C = 3,"),
+            ("cu_k: i32[B + 1]", "cu_k: i32[C + 1]"),
+            ("over B by cu_k", "over C by cu_k"),
+            ("K: T[B, Sk", "K: T[C, Sk"),
+            ("V: T[B, Sk", "V: T[C, Sk"),
+            ("b in B,", "b in B, c in C,"),
+            ("K[b, j", "K[0, j"),
+            ("V[b, j", "V[0, j"),
+        ).replace(", c in C", ""),
+        "ragged Sk over C by cu_k",
+    ),
+    (
+        Code.RAGGED_BATCHES,
+        "kernel k() { size B, S input cu: i32[B + 1] input X: f32[B, S, 64] output Y: f32[S * 0 + 1, 64] "
+        "ragged S over B by cu axis z in 1, j in S tile x[j, d] = X[0, j, d] Y[z, d] = sum[j](x[j, d]) + z }",
+        "ragged S over B by cu",
+    ),
+    (
+        Code.RAGGED_TENSOR,
+        changed(
+            RAGGED,
+            ("input  V", "input  bias: f32[B, Sq, Sk]\n  input  V"),
+            ("* k[j, d])", "* k[j, d]) + bias[b, i, j]"),
+        ),
+        "input  bias: f32[B, Sq, Sk]",
+    ),
+    (
+        Code.RAGGED_TENSOR,
+        changed(RAGGED, ("K: T[B, Sk, H", "K: T[B, Sk + 1, H"), ("K[b, j, h", "K[b, j + 1, h")),
+        "input  K: T[B, Sk + 1, H, D]",
+    ),
+    (Code.RAGGED_INDEX, changed(RAGGED, ("K[b, j", "K[0, j")), "tile k[j, d] = K[0, j, h, d]"),
+    (Code.RAGGED_GRID, ragged("block b 2"), "ragged Sq over B by cu_q"),
+    (Code.RAGGED_DEAL, ragged("persistent static"), "persistent static"),
+    (Code.RAGGED_GROUP, ragged("group b by 32 MB"), "group b by 32 MB"),
+    (Code.RAGGED_GROUP, ragged("group i by 8"), "group i by 8"),
+    (Code.RAGGED_STORE, ragged("alias O, q"), "alias O, q"),
     (Code.LOOKUP_UNSUPPORTED, text_of("paged"), "tab[b, pg]"),
     (
         Code.LOOKUP_UNSUPPORTED,

@@ -30,7 +30,9 @@ def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
     """
     known = {name: (value, value) for name, value in values.items()}
     fields: dict[str, Interval] = {}
-    if plan.table is not None:
+    if plan.table is not None and plan.table.sequences is not None:
+        fields = _of_sequences(plan, plan.table, plan.table.sequences, _Scope(plan, values, known, {}, None))
+    elif plan.table is not None:
         host = _Scope(plan, values, known, {}, None)
         total = host.interval(plan.table.total)
         if total[1] > 0:
@@ -46,6 +48,40 @@ def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
     for role in plan.roles:
         scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, None)
         _Role(role, fields).body(role.body, scope)
+
+
+def _of_sequences(plan: ir.Plan, table: ir.ItemTable, q: ir.Sequences, scope: _Scope) -> dict[str, Interval]:
+    """The intervals of the fields of a table that the device makes: there nothing may leave int32."""
+    for let in q.given:
+        scope.known[let.name] = scope.interval(let.value)
+        scope.made[let.name] = let.value
+    scope.span = next((r.body[0].span for r in plan.roles), None)
+    for expression in (
+        q.count,
+        table.total,
+        q.scratch,
+        *(x.tokens for x in q.lengths),
+        *(Sym(x.name) for x in q.given),
+    ):
+        scope.interval(expression)
+    total, most, count = (scope.interval(e)[1] for e in (table.total, q.most_units, q.count))
+    if total <= 0:
+        return {}
+    scope.known |= {q.all_units: (0, most), table.item: (0, total - 1), q.position: (0, max(count - 1, 0))}
+    scope.made[table.item] = scope.made[q.position] = table.total
+    for x in q.lengths:
+        tokens = scope.interval(x.tokens)[1]
+        scope.known |= {x.start: (0, tokens), x.length: (0, tokens)}
+        scope.made |= {x.start: x.tokens, x.length: x.tokens}
+    scope.known[q.unit] = (0, max(scope.interval(q.units)[1] - 1, 0))
+    scope.made[q.unit] = q.units
+    scope.interval(q.items)
+    for let in (*q.ranking, *table.lets):
+        scope.span = let.span
+        scope.known[let.name] = scope.interval(let.value)
+        scope.made[let.name] = let.value
+    scope.interval(table.cost)
+    return {name: scope.known[name] for name in table.fields}
 
 
 def _fits(found: Interval) -> bool:
@@ -195,6 +231,9 @@ class _Role:
         inner.known.update((name, self._fields[name]) for name in work.fields)
         if scope.plan.table is not None:
             inner.made.update((let.name, let.value) for let in scope.plan.table.lets)
+            if scope.plan.table.sequences is not None:
+                inner.made.update((x.length, x.tokens) for x in scope.plan.table.sequences.lengths)
+                inner.made.update((x.start, x.tokens) for x in scope.plan.table.sequences.lengths)
         self.body(work.body, inner)
 
     def _mask(self, mask: ir.Mask, scope: _Scope) -> None:

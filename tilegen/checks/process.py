@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from tilegen.checks.barriers import MBarrier, TurnBarrier
 from tilegen.checks.machine import Event, Machine, StopRun, part_of
 from tilegen.checks.regions import operands
+from tilegen.checks.sequences import starts_of
 from tilegen.checks.shared import Flight, Site
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
+from tilegen.ir.deal import items_of
 from tilegen.ir.plan_text import Path
 from tilegen.ir.uniform import evaluate
 
@@ -82,17 +84,26 @@ class Process:
                         values[name] = turn
                         yield from self._body(inner, here)
                 case ir.Work(name, total, mode, inner):
-                    last = evaluate(total, values)
-                    # a table can pair any two items; this round-robin is one of its deals
-                    step = max(last, 1) if mode == "single" else self.ctas
-                    for item in range(self.machine.cta, last, step):
-                        values[name] = item
-                        if self.machine.plan.table is not None:
-                            for let in self.machine.plan.table.lets:
-                                values[let.name] = evaluate(let.value, values)
+                    for bound in self._items(name, evaluate(total, values), mode):
+                        values.update(bound)
                         yield from self._body(inner, here)
                 case _:
                     yield from self._step(operation, Site(self.name, operation, here))
+
+    def _items(self, name: str, last: int, mode: str) -> Iterator[dict[str, int]]:
+        """What each item of the CTA binds. A table can pair any two items; a round-robin is one of its deals."""
+        table = self.machine.plan.table
+        if table is not None and table.sequences is not None:
+            every, costs = items_of(table, self.symbols, starts_of(table.sequences, self.symbols))
+            for item in range(self.machine.cta, len(costs), self.ctas):
+                yield {bound: int(v[item] if v.ndim else v) for bound, v in every.items()}
+            return
+        step = max(last, 1) if mode == "single" else self.ctas
+        for item in range(self.machine.cta, last, step):
+            values = {**self.values, name: item}
+            for let in table.lets if table is not None else ():
+                values[let.name] = evaluate(let.value, values)
+            yield values
 
     def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:
         match operation:

@@ -7,6 +7,7 @@ from itertools import product
 
 from tilegen.checks.pipeline import run
 from tilegen.checks.regions import Regions
+from tilegen.checks.sequences import length_symbol
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import all_operations, uniforms
@@ -14,6 +15,7 @@ from tilegen.ir.uniform import Int, Op, Uniform, evaluate, symbols
 from tilegen.syntax.span import Span
 
 ITEMS = 3  # consecutive work items that a CTA goes through
+SEQUENCES = 3  # where items are made of such
 SKEW = 2  # rounds by which roles may be apart beside what a ring holds
 # Sizes that vary over their whole list, each value with each; the others take two values, all the first or all the
 # last, to keep the number of runs small.
@@ -36,6 +38,8 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
     """Values for every size and integer scalar of the plan, and sm_count."""
     names = [p.name for p in plan.params if isinstance(p, ir.SizeParam)]
     names += sorted(_grid_symbols(plan) - set(names))
+    if plan.table is not None and plan.table.sequences is not None:
+        names = _sequence_names(plan.table.sequences, names)
     values = {name: _values(plan, name) for name in names}
     free = [n for n in sorted(names, key=lambda n: -len(values[n])) if len(values[n]) > 2]
     for kept in free[FREE:]:
@@ -43,8 +47,29 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
     varied = [n for n in names if len(values[n]) > 2]
     for choice in product(*(values[n] for n in varied), (0, -1)):
         trial = {n: values[n][choice[-1]] for n in names} | dict(zip(varied, choice, strict=False))
+        if plan.table is not None and plan.table.sequences is not None:
+            trial |= _with_lengths(plan.table.sequences, trial, values)
         trial["sm_count"] = max(1, -(-_items(plan, trial) // ITEMS))
         yield trial
+
+
+def _sequence_names(q: ir.Sequences, names: list[str]) -> list[str]:
+    """`names` with those of the deal, and lengths instead of the tokens and sequences that follow from them."""
+    names += [p.name for p in q.params if isinstance(p, ir.SizeParam) and p.name not in names]
+    follow = {s for x in q.lengths for s in symbols(x.tokens)} | symbols(q.count) | {let.name for let in q.given}
+    return [x.length for x in q.lengths] + [n for n in names if n not in follow]
+
+
+def _with_lengths(q: ir.Sequences, trial: dict[str, int], values: dict[str, list[int]]) -> dict[str, int]:
+    """Sequences of the trial's lengths, and of others behind them."""
+    out = dict.fromkeys(symbols(q.count), SEQUENCES)
+    for n, x in enumerate(q.lengths):
+        every = values[x.length]
+        first = every.index(trial[x.length])
+        each = [every[(first + k * (n + 1)) % len(every)] for k in range(SEQUENCES)]
+        out |= {length_symbol(x.length, k): length for k, length in enumerate(each)}
+        out |= dict.fromkeys(symbols(x.tokens), sum(each))
+    return out
 
 
 def _grid_symbols(plan: ir.Plan) -> frozenset[str]:
@@ -59,6 +84,8 @@ def _items(plan: ir.Plan, trial: dict[str, int]) -> int:
 def _values(plan: ir.Plan, name: str) -> list[int]:
     """Few values for what only counts repetitions; around multiples of a block for what is cut into blocks."""
     extent = any(name in symbols(d) for t in plan.tensors for d in t.dims)
+    if plan.table is not None and plan.table.sequences is not None:
+        extent = extent or any(name == x.length for x in plan.table.sequences.lengths)
     block = _block(plan, name)
     if block == 1:
         return [1, 2] if extent else [-1, 0, 1]
@@ -77,4 +104,7 @@ def _block(plan: ir.Plan, name: str) -> int:
             for arg in expr.args:
                 yield from divisors(arg)
 
-    return max((d for _, _, o in all_operations(plan) for u in uniforms(o) for d in divisors(u)), default=1)
+    every = [u for _, _, o in all_operations(plan) for u in uniforms(o)]
+    if plan.table is not None and plan.table.sequences is not None:
+        every += [plan.table.sequences.units, *(let.value for let in plan.table.lets)]
+    return max((d for u in every for d in divisors(u)), default=1)

@@ -202,9 +202,36 @@ class Code(enum.Enum):
     NAMED_TWICE = Entry("`{name}` is named twice here", ("name it once",))
     # ---- schedules and lowering (tilegen.passes) ----
     TARGET_UNSUPPORTED = Entry("there is no lowering to {target} yet", ("build for hopper",))
-    RAGGED_UNSUPPORTED = Entry(
-        "the size {size} is ragged, and this version builds kernels for one length a batch only",
-        ("evaluate it with the oracle", "pad the sequences to one length"),
+    RAGGED_BATCHES = Entry(
+        "an axis along {over} is to say which sequence is meant, and it is not the only one or there is none",
+        ("let every ragged size differ along one size, and index that by one axis",),
+    )
+    RAGGED_TENSOR = Entry(
+        "{tensor} cannot be stored as one axis of tokens",
+        ("give it one dimension of a ragged size, and one of its sequences",),
+        "sequences of different lengths are stored one behind the other, along one dimension",
+    )
+    RAGGED_INDEX = Entry(
+        "{tensor} is read at a sequence other than the one at hand",
+        ("index its dimension of sequences by {axis} alone",),
+        "a kernel works on one sequence of {size} at a time",
+    )
+    RAGGED_GRID = Entry(
+        "the items of {kernel} cannot be made of sequences of different lengths",
+        ("let {axis} be an axis of the grid with a block of 1", "let only one axis of the grid be ragged"),
+    )
+    RAGGED_DEAL = Entry(
+        "how many items there are depends on the lengths of sequences, and only a table can deal such items out",
+        ("write `persistent table`, or leave it out: it is what a ragged kernel does",),
+    )
+    RAGGED_GROUP = Entry(
+        "items cannot be grouped by {axis}, which the sequences' blocks are made of",
+        ("group by another axis of the grid, such as the heads",),
+    )
+    RAGGED_STORE = Entry(
+        "the output {output} cannot leave by TMA: the next sequence stands right behind a block",
+        ("leave out `via {output} tma` and `alias {output}`: rows are stored from registers",),
+        "a TMA store writes whole boxes, and cuts them at the tensor's end alone",
     )
     LOOKUP_UNSUPPORTED = Entry(
         "`{name}` is read at a position that a table gives, and no kernel is built for that yet",
@@ -706,6 +733,14 @@ class Code(enum.Enum):
             "to have gradients, call it in the `forward` of a `torch.autograd.Function` whose `backward` you write",
         ),
         "PyTorch would go on as though the outputs did not depend on {tensor}",
+    )
+    RAGGED_STARTS = Entry(
+        "{starts} does not say where the sequences of {size} start",
+        (
+            "give the running sums of the lengths, 0 in front",
+            "on a GPU it is the kernel that finds this: the outputs of that launch hold nothing",
+        ),
+        "sequences are stored one behind the other, so that each begins where the one before it ends",
     )
     OUTPUT_OVERLAP = Entry(
         "several positions of the output {tensor} share one place in memory: its dimension {dim} has stride 0",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.tile import Clause, Expr, TileProgram
+from tilegen.ir.tile import Affine, Clause, Expr, TileProgram
 from tilegen.syntax.span import Span
 
 
@@ -113,12 +113,13 @@ class Rescale:
 
 @dataclass(frozen=True)
 class Output:
-    """tensor := source at every point of the tensor (a point outside the domain gets the tensor's `otherwise`)."""
+    """tensor[at] := source at every point of `axes` (one outside the domain gets the tensor's `otherwise`)."""
 
     name: str
     tensor: str
     source: str
-    axes: tuple[str, ...]  # one a dimension of the tensor
+    axes: tuple[str, ...]
+    at: tuple[Affine, ...]  # one a dimension of the tensor; each axis with a factor of 1
     span: Span
     statement: str
 

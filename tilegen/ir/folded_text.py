@@ -14,7 +14,7 @@ from tilegen.ir.folded import (
     Rescale,
     Weight,
 )
-from tilegen.ir.tile_text import expr_text
+from tilegen.ir.tile_text import affine_text, expr_text
 
 
 def _axes(axes: tuple[str, ...]) -> str:
@@ -43,7 +43,7 @@ def operation_text(op: FoldedOp) -> str:
     if isinstance(op, Rescale):
         return f"{left} = {op.source} brought to the new {op.exponent}"
     assert isinstance(op, Output)
-    return f"{op.tensor}{_axes(op.axes)} := {op.source}"
+    return f"{op.tensor}[{', '.join(affine_text(e) for e in op.at)}] := {op.source}"
 
 
 def print_folded(program: FoldedProgram) -> str:

@@ -56,8 +56,8 @@ def verify(program: FoldedProgram) -> None:
             _fault(op, f"{op.exponent} is no exponent")
         if isinstance(op, Output):
             tensor = tensors.get(op.tensor)
-            if tensor is None or not tensor.output or len(op.axes) != len(tensor.dims):
-                _fault(op, f"{op.tensor} is no output with {len(op.axes)} dimensions")
+            if tensor is None or not tensor.output or len(op.at) != len(tensor.dims):
+                _fault(op, f"{op.tensor} is no output with {len(op.at)} dimensions")
             if op.tensor in stored:
                 _fault(op, f"{op.tensor} is stored twice")
             stored.add(op.tensor)

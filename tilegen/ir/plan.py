@@ -73,7 +73,25 @@ class TableParam:
     """Pointer to the table that deals out the work items (see ItemTable), int32."""
 
 
-Param: TypeAlias = "MapParam | SizeParam | ScalarParam | PointerParam | StrideParam | TableParam"
+@dataclass(frozen=True)
+class ScratchParam:
+    """Pointer to the int32 words that dealing items out on the device takes (see Sequences)."""
+
+
+@dataclass(frozen=True)
+class FaultParam:
+    """Pointer to the int32 words that say what is wrong with the starts of sequences (see Sequences)."""
+
+
+@dataclass(frozen=True)
+class CtasParam:
+    """CTAs that items are dealt out to, int32."""
+
+
+Param: TypeAlias = (
+    "MapParam | SizeParam | ScalarParam | PointerParam | StrideParam"
+    " | TableParam | ScratchParam | FaultParam | CtasParam"
+)
 
 
 @dataclass(frozen=True)
@@ -801,12 +819,59 @@ class RolePlan:
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """Sequences one behind the other on an axis of `tokens` positions.
+
+    `starts`: the tensor, int32[count + 1], of where each begins, the end of the last one behind them. `start` and
+    `length`: the names that an item's own sequence gives values to.
+    """
+
+    starts: str
+    tokens: Uniform
+    start: str
+    length: str
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Items made of sequences whose lengths stand in the device's memory: a kernel of its own deals them out there.
+
+    Each of `count` sequences makes `units` (over its own lengths); all of them, `all_units`, are ordered by cost, the
+    costliest first, equals as they come. Item numbers run in the order of dealing: of `items` (over `all_units`) each
+    is one with the unit of rank `rank` by the bindings of `ranking`. Then `position` (which sequence), its lengths and
+    `unit` (which of its units) are known, and the table's `lets` follow. No launch has more than `most_units`.
+
+    The kernel's parameters are `params`; of the numbers among them, the host works out `given` from sizes. Words of
+    scratch memory: `scratch`. Fault words: 1 if the starts of a launch were wrong, and then which of `lengths`, at
+    which entry, its value, the one before it, the tokens.
+    """
+
+    count: Uniform
+    position: str
+    lengths: tuple[Lengths, ...]
+    units: Uniform
+    unit: str
+    all_units: str
+    most_units: Uniform
+    items: Uniform
+    ranking: tuple[Let, ...]
+    rank: str
+    given: tuple[Let, ...]
+    scratch: Uniform
+    params: tuple[Param, ...]
+
+
+@dataclass(frozen=True)
 class ItemTable:
-    """How the host deals out work items: in order, each to the CTA that is free first by these costs.
+    """How work items are dealt out: in order, each to the CTA that is free first by these costs.
 
     The table is int32[rounds, CTAs, width]; column c lists the items of CTA c, then rows that begin with `total` to
     the end, at least once. A row is the item's number and the values of `fields`, padded to a multiple of 4.
     Values and cost of an item: with its number bound to `item` and then `lets`; costs are numbers of any one unit.
+
+    The host makes it, or, with `sequences`, the device: `total` is then no less than the number of items, and a
+    unit's cost is that with the names that `ranking` binds at 0. Items go round by round: of as many as there are
+    CTAs the costliest to the CTA with the least work so far.
     """
 
     item: str
@@ -814,6 +879,7 @@ class ItemTable:
     lets: tuple[Let, ...]
     cost: Uniform
     fields: tuple[str, ...]
+    sequences: Sequences | None = None
 
     @property
     def width(self) -> int:

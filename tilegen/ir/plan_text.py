@@ -43,9 +43,11 @@ def plan_lines(plan: ir.Plan) -> Iterator[Line]:
     if plan.table is not None:
         fields = ", ".join(plan.table.fields)
         lines = [f"  row: {plan.table.item}, {fields}, in {plan.table.width} words"]
+        lines += _sequences(plan.table.sequences) if plan.table.sequences else []
         lines += [f"  {let.name} = {text(let.value)}" for let in plan.table.lets]
         lines.append(f"  cost = {text(plan.table.cost)}")
-        yield from _section("table of work items, made by the host", [Line(x, ("table",), None) for x in lines])
+        by = "device, from the lengths of sequences" if plan.table.sequences else "host"
+        yield from _section(f"table of work items, made by the {by}", [Line(x, ("table",), None) for x in lines])
     yield from _section("tensors", [_tensor(t) for t in plan.tensors])
     yield from _section("descriptors", [_descriptor(d) for d in plan.descriptors])
     yield from _section("shared memory", _memory(plan))
@@ -80,6 +82,20 @@ def _section(title: str, lines: Sequence[Line]) -> Iterator[Line]:
         yield from lines
 
 
+def _sequences(q: ir.Sequences) -> list[str]:
+    lines = [f"  params: {', '.join(map(_param, q.params))}"]
+    lines += [f"  {let.name} = {text(let.value)}, by the host" for let in q.given]
+    lines.append(f"  scratch: {text(q.scratch)} words")
+    for x in q.lengths:
+        lines.append(f"  sequences {q.position} in [0, {text(q.count)}): {x.starts} of {text(x.tokens)} tokens")
+        lines.append(f"    {x.start} = {x.starts}[{q.position}], {x.length} = {x.starts}[{q.position} + 1] - {x.start}")
+    lines.append(f"  units of a sequence {text(q.units)}, of all {q.all_units} at most {text(q.most_units)}")
+    lines.append(f"  {text(q.items)} items, dealt round by round")
+    lines += [f"  {let.name} = {text(let.value)}" for let in q.ranking]
+    lines.append(f"  {q.position}, {q.unit} = the unit of rank {q.rank} by cost, the costliest first")
+    return lines
+
+
 def _param(param: ir.Param) -> str:
     match param:
         case ir.MapParam(descriptor):
@@ -94,6 +110,12 @@ def _param(param: ir.Param) -> str:
             return f"stride {tensor}[{dim}]: i64"
         case ir.TableParam():
             return "table of work items"
+        case ir.ScratchParam():
+            return "scratch words"
+        case ir.FaultParam():
+            return "fault words"
+        case ir.CtasParam():
+            return "number of CTAs"
 
 
 def _tensor(tensor: ir.TensorShape) -> Line:

@@ -62,7 +62,8 @@ class _Folder:
     def output(self, definition: Definition, value: Expr) -> None:
         source = self.value(value, f"{definition.name}_out", definition.name, definition.index)
         name = self.fresh(f"{definition.name}_store")
-        self.ops.append(Output(name, definition.name, source, definition.index, definition.span, definition.name))
+        axes, span = definition.index, definition.span
+        self.ops.append(Output(name, definition.name, source, axes, identity_index(axes, span), span, definition.name))
 
     # ---- names and axes ----
 

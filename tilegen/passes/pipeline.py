@@ -17,6 +17,7 @@ from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
 from tilegen.passes.synchronise import synchronise
+from tilegen.passes.tokens import as_tokens
 
 TARGETS = ("hopper",)
 
@@ -28,8 +29,6 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     """
     if target not in TARGETS:
         fail(Code.TARGET_UNSUPPORTED, None, got=target, wanted=", ".join(TARGETS), target=target)
-    if program.ragged:
-        fail(Code.RAGGED_UNSUPPORTED, program.ragged[0].span, size=program.ragged[0].size)
     for move in program.moves:
         for entry in move.at:
             if isinstance(entry, Lookup):
@@ -38,6 +37,8 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     directives = chosen.directives if chosen else ()
     verify_tile(program)
     folded = fold(program)
+    verify_folded(folded)
+    folded = as_tokens(folded)
     verify_folded(folded)
     folded = guard(folded)
     extents = {a.name: a.extent.constant for a in program.axes}

@@ -17,6 +17,7 @@ from tilegen.ir.scheduled_verify import verify
 from tilegen.passes.order import check_order
 from tilegen.passes.schedule import REGISTERS, registers_at_entry
 from tilegen.passes.stale import scaled_sum
+from tilegen.passes.tokens import batch_axis, ragged_extent
 from tilegen.syntax.span import Span
 
 TARGET_OPTIONS: dict[str, frozenset[str]] = {
@@ -280,6 +281,8 @@ def _lengths_differ(stream: str, program: Scheduled) -> bool:
 def persistent(program: Scheduled, d: directives.Persistent) -> Scheduled:
     if d.mode not in ("static", "table"):
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"persistent {d.mode}", target=program.target)
+    if d.mode != "table" and program.program.tile.ragged:
+        fail(Code.RAGGED_DEAL, d.span, got=f"persistent {d.mode}", wanted="persistent table")
     return replace(program, order=replace(program.order, persistent=d.mode))
 
 
@@ -301,11 +304,15 @@ def order(program: Scheduled, d: directives.Order) -> Scheduled:
 
 def group(program: Scheduled, d: directives.Group) -> Scheduled:
     """Items of an axis kept together. By bytes it is about the streamed tiles that the axis's items share out: nothing,
-    where the rows come first, since then the items that read the same tiles stand together already."""
+    where the rows come first, since then the items that read the same tiles stand together already (blocks of sequences
+    come by cost)."""
     if not program.has_role(d.axis, "grid"):
         fail(Code.GROUP_AXIS, d.span, axis=d.axis)
     axes, rows = program.order.axes, program.workers.axis
-    if d.bytes is not None and axes.index(rows) < axes.index(d.axis):
+    tile = program.program.tile
+    if tile.ragged and (d.axis in (rows, batch_axis(tile).name) or ragged_extent(tile.axis(d.axis), tile)):
+        fail(Code.RAGGED_GROUP, d.span, axis=d.axis)
+    if d.bytes is not None and axes.index(rows) < axes.index(d.axis) and not tile.ragged:
         return program
     return replace(program, order=replace(program.order, group=(d.axis, d.bytes, d.count)))
 

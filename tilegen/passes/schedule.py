@@ -82,7 +82,10 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
         target=target,
         roles=roles,
         workers=Workers(count, worker, registers[0], registers[1], program.tile.axis(worker).span),
-        order=WorkOrder(_default_order(program, roles, worker), (), None, None, span),
+        # how many items ragged sizes make is known on the device alone
+        order=WorkOrder(
+            _default_order(program, roles, worker), (), "table" if program.tile.ragged else None, None, span
+        ),
         tiles=_tiles(program, roles, worker, stream),
         stores=tuple(Store(t.name, "rows", None, t.span) for t in program.tile.tensors if t.output),
         phases=_phases(program, stream),

@@ -13,7 +13,9 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
+    CtasParam,
     Descriptor,
+    FaultParam,
     For,
     If,
     MapDim,
@@ -22,6 +24,7 @@ from tilegen.ir.plan import (
     Plan,
     PointerParam,
     ScalarParam,
+    ScratchParam,
     SizeParam,
     StoreRows,
     StrideParam,
@@ -43,13 +46,28 @@ _L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what 
 class Binding:
     """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order.
 
-    `keep`: what holds memory that the arguments point to, and `kept` its bytes.
+    `keep`: what holds memory that the arguments point to, and `kept` its bytes. `dealing`: the kernel that goes in
+    front, if the device makes the table of items; `arguments` are then empty, and come of it.
     """
 
     grid: int
     arguments: tuple[bytes, ...]
     keep: tuple[object, ...] = ()
     kept: int = 0
+    dealing: Dealing | None = None
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Memory that a launch takes to make its table of items on the device: int32 words of the table and to work in.
+
+    arguments: from the addresses of both and of the fault words, the parameters' bytes of the kernel in front and of
+    the main one.
+    """
+
+    table: int
+    scratch: int
+    arguments: Callable[[int, int, int], tuple[tuple[bytes, ...], tuple[bytes, ...]]]
 
 
 @dataclass(frozen=True)
@@ -129,33 +147,53 @@ def bind(
     if not launch.grid:
         name = next(t.name for t in plan.tensors if t.output and 0 not in views[t.name].shape)
         fail(Code.OUTPUT_UNWRITTEN, spans.get(name), output=name, kernel=plan.name)
+    if plan.table is not None and plan.table.sequences is not None:
+        front = plan.table.sequences.params
+
+        def placed(table: int, scratch: int, fault_words: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+            made = _Arguments(maps, launch.values, views, launch.grid, table, scratch, fault_words)
+            return tuple(map(made.bytes, front)), tuple(map(made.bytes, plan.params))
+
+        return Binding(launch.grid, (), (), 4 * sum(launch.room), Dealing(*launch.room, placed))
     table, keep = (0, None) if launch.table is None else device.upload(launch)
-    arguments = tuple(_argument(p, maps, launch.values, views, table) for p in plan.params)
-    return Binding(launch.grid, arguments, (keep,), launch.bytes)
+    arguments = _Arguments(maps, launch.values, views, launch.grid, table)
+    return Binding(launch.grid, tuple(map(arguments.bytes, plan.params)), (keep,), launch.bytes)
 
 
-def _argument(
-    param: object,
-    maps: Mapping[str, bytes],
-    values: Mapping[str, int | float],
-    views: Mapping[str, ArrayView],
-    table: int,
-) -> bytes:
-    match param:
-        case MapParam(descriptor):
-            return maps[descriptor]
-        case SizeParam(name):
-            return struct.pack("<i", values[name])
-        case ScalarParam(name):
-            return struct.pack("<f", values[name])
-        case PointerParam(tensor):
-            return struct.pack("<Q", views[tensor].pointer)
-        case StrideParam(tensor, dim):
-            view = views[tensor]
-            return struct.pack("<q", view.strides[dim] // _size(view))
-        case TableParam():
-            return struct.pack("<Q", table)
-    raise TypeError(f"no such parameter: {param}")
+@dataclass(frozen=True)
+class _Arguments:
+    """What parameters are made of. table, scratch, fault_words: addresses."""
+
+    maps: Mapping[str, bytes]
+    values: Mapping[str, int | float]
+    views: Mapping[str, ArrayView]
+    ctas: int
+    table: int
+    scratch: int = 0
+    fault_words: int = 0
+
+    def bytes(self, param: object) -> bytes:
+        match param:
+            case MapParam(descriptor):
+                return self.maps[descriptor]
+            case SizeParam(name):
+                return struct.pack("<i", self.values[name])
+            case CtasParam():
+                return struct.pack("<i", self.ctas)
+            case ScalarParam(name):
+                return struct.pack("<f", self.values[name])
+            case PointerParam(tensor):
+                return struct.pack("<Q", self.views[tensor].pointer)
+            case StrideParam(tensor, dim):
+                view = self.views[tensor]
+                return struct.pack("<q", view.strides[dim] // _size(view))
+            case TableParam():
+                return struct.pack("<Q", self.table)
+            case ScratchParam():
+                return struct.pack("<Q", self.scratch)
+            case FaultParam():
+                return struct.pack("<Q", self.fault_words)
+        raise TypeError(f"no such parameter: {param}")
 
 
 def _size(view: ArrayView) -> int:
@@ -227,8 +265,10 @@ def _misplaced(
     mapped = {(d.tensor, m.dim) for d in plan.descriptors for m in d.dims}
     strided = {(p.tensor, p.dim) for p in plan.params if isinstance(p, StrideParam)}
     pointed = {p.tensor for p in plan.params if isinstance(p, PointerParam)}
+    starts = {x.starts for x in plan.table.sequences.lengths} if plan.table and plan.table.sequences else set()
     whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
     whole |= {(store.tensor, store.col_dim) for store in _row_stores(plan)}
+    whole |= {(name, 0) for name in starts}
     for t in plan.tensors:
         view, span = views[t.name], spans.get(t.name)
         if 0 in view.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import weakref
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.runtime.driver import call, cuda, current
+from tilegen.runtime.driver import allocating, call, cuda, current
 
 
 class DeviceArray:
@@ -56,6 +57,27 @@ class DeviceArray:
             with current(self._device):
                 call("copy from the GPU", cuda().cuMemcpyDtoH(host.ctypes.data, self._pointer, host.nbytes))
         return host
+
+
+class DeviceWords:
+    """Memory of int32 words on a GPU, with anything in it. It is freed when it is no longer referred to."""
+
+    def __init__(self, count: int, device: int) -> None:
+        with current(device), allocating():
+            self.pointer = int(call("allocate GPU memory", cuda().cuMemAlloc(4 * max(count, 1))))
+        weakref.finalize(self, _free, self.pointer, device)
+
+
+class SharedWords:
+    """int32 words of CPU memory that a GPU can write to, 0 at first. They are never freed: a graph may outlive all."""
+
+    def __init__(self, count: int, device: int) -> None:
+        flags = cuda().CU_MEMHOSTALLOC_PORTABLE | cuda().CU_MEMHOSTALLOC_DEVICEMAP
+        with current(device), allocating():
+            address = int(call("allocate CPU memory that the GPU can write", cuda().cuMemHostAlloc(4 * count, flags)))
+            self.pointer = int(call("find its address", cuda().cuMemHostGetDevicePointer(address, 0)))
+        self.words = (ctypes.c_int32 * count).from_address(address)
+        ctypes.memset(address, 0, 4 * count)
 
 
 def _free(pointer: int, device: int) -> None:

@@ -152,6 +152,38 @@ def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int)
     return Loaded(int(function), int(module), info, threads, shared_bytes)
 
 
+def beside(loaded: Loaded, entry: str, threads: int) -> Loaded:
+    """Another kernel of the same cubin, without dynamic shared memory."""
+    with current(loaded.device.index):
+        function = call(f"find the kernel {entry}", _driver().cuModuleGetFunction(loaded.module, entry.encode()))
+    return Loaded(int(function), loaded.module, loaded.device, threads, 0)
+
+
+def synchronise(device: int) -> None:
+    """Wait for everything on a GPU."""
+    with current(device):
+        call("run the kernel", _driver().cuCtxSynchronize())
+
+
+def capturing(device: int, stream: int) -> bool:
+    """Whether what is put on the stream goes into a graph instead of being run."""
+    driver = _driver()
+    with current(device):
+        error, status = driver.cuStreamIsCapturing(stream)
+    return not int(error) and status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+
+
+class allocating:  # noqa: N801  (a context manager, used as a verb)
+    """With this, memory can be allocated while a stream of this thread is being captured."""
+
+    def __enter__(self) -> None:
+        relaxed = _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._before = call("allocate memory", _driver().cuThreadExchangeStreamCaptureMode(relaxed))
+
+    def __exit__(self, *_: object) -> None:
+        call("allocate memory", _driver().cuThreadExchangeStreamCaptureMode(self._before))
+
+
 _MAP_ALIGNMENT = 64  # bytes, of the memory that the driver writes a map to
 _DATA_TYPES = {
     "u8": "UINT8",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -18,6 +18,7 @@ from tilegen.ir.plan import Plan
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.binding import Binding, Device
 from tilegen.runtime.dispatch import Dispatch
+from tilegen.runtime.sequences import DEAL_THREADS, FAULT_WORDS
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 EMULATED_SMS = 2  # enough for CTAs to work through several items each, also in small problems
@@ -25,14 +26,16 @@ EMULATED_SMS = 2  # enough for CTAs to work through several items each, also in 
 
 def emulated(
     module: Module,
-    entry: str,
+    entries: Sequence[str],
     plan: Plan,
     views: Mapping[str, ArrayView],
     bind: Callable[[Mapping[str, ArrayView], Device], Binding],
+    found: Callable[[Sequence[int]], None],
 ) -> Report | None:
     """Run a launch on arrays in CPU memory, written in place; None where there was nothing to do.
 
-    `bind` binds views whose pointers are addresses of the emulated memory.
+    entries: the kernel, and the one in front that deals out its items, if there is one. `bind` binds views whose
+    pointers are addresses of the emulated memory. `found` gets the fault words of the kernel in front.
     """
     memory = GlobalMemory()
     moved = {name: replace(view, pointer=_map(memory, view)) for name, view in views.items()}
@@ -45,8 +48,14 @@ def emulated(
     binding = bind(moved, device)
     if not binding.grid:
         return None
+    arguments, dealing = binding.arguments, binding.dealing
+    if dealing is not None:
+        table, scratch, words = (np.zeros(n, np.int32) for n in (dealing.table, dealing.scratch, FAULT_WORDS))
+        front, arguments = dealing.arguments(*map(memory.alloc, (table, scratch, words)))
+        emulate(module, entries[1], (1, 1, 1), (DEAL_THREADS, 1, 1), front, memory, 0)
+        found(words.tolist())
     grid, block = (binding.grid, 1, 1), (plan.threads, 1, 1)
-    return emulate(module, entry, grid, block, binding.arguments, memory, plan.shared_bytes)
+    return emulate(module, entries[0], grid, block, arguments, memory, plan.shared_bytes)
 
 
 def _map(memory: GlobalMemory, view: ArrayView) -> int:

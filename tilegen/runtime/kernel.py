@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -22,9 +22,10 @@ from tilegen.ir.tile import TileProgram
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
-from tilegen.runtime.device_memory import DeviceArray
+from tilegen.runtime.device_memory import DeviceArray, SharedWords
 from tilegen.runtime.dispatch import Dispatch, dispatch
-from tilegen.runtime.launch import GpuLaunch, encode_cached, gpu_launch
+from tilegen.runtime.launch import DealtLaunch, GpuLaunch, encode_cached, gpu_launch
+from tilegen.runtime.sequences import DEAL_THREADS, FAULT_WORDS, check_starts, describe_fault, sequences_of
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx import Module, Report
@@ -101,13 +102,17 @@ class Kernel:
         self._tensors = {t.name: t for t in plan.tensors}
         self._outputs = tuple(t.name for t in program.tensors if t.output)
         self._scalars = {s.name: s for s in program.scalars}
-        self._numbers = {s.name for s in program.sizes} | self._scalars.keys()
+        ragged = {r.size for r in program.ragged}  # their lengths come as an array
+        self._numbers = {s.name for s in program.sizes if s.name not in ragged} | self._scalars.keys()
         self._result = namedtuple("Outputs", self._outputs, rename=True)  # type: ignore[misc]
         self._loaded: dict[int, driver.Loaded] = {}
         self._resolved: _Recent[_Resolved] = _Recent(lambda resolved: 0)
         self._dispatches: _Recent[Dispatch] = _Recent(lambda made: made.bytes)
-        self._launches: _Recent[GpuLaunch] = _Recent(lambda launch: launch.kept)
+        self._launches: _Recent[GpuLaunch | DealtLaunch] = _Recent(lambda launch: launch.kept)
         self._tables: _Recent[DeviceArray] = _Recent(lambda array: array.nbytes)
+        self._sequences = sequences_of(plan)
+        self._dealers: dict[int, driver.Loaded] = {}  # by device: the kernel in front
+        self._fault_words: dict[int, SharedWords] = {}
 
     def __repr__(self) -> str:
         return f"<tilegen kernel {self.program.title}: {', '.join(self._tensors)}>"
@@ -136,9 +141,14 @@ class Kernel:
     @cached_property
     def entry(self) -> str:
         """The kernel's name in PTX and cubin."""
-        match = re.search(r"\.entry\s+(\w+)", self.ptx)
-        assert match, "the PTX has a kernel"
-        return match[1]
+        return self._entries[0]
+
+    @cached_property
+    def _entries(self) -> list[str]:
+        """The kernel's name, and that of the one in front that deals out its items, which is longer."""
+        found = sorted(re.findall(r"\.entry\s+(\w+)", self.ptx), key=len)
+        assert found, "the PTX has a kernel"
+        return found
 
     @cached_property
     def _module(self) -> Module:
@@ -181,6 +191,7 @@ class Kernel:
             launch = self._launch(request, resolved)
 
             def run() -> None:
+                self._raise_found()
                 launch(current_stream(first))
 
         return Prepared(self._result_of(request.arrays), run, request.arrays)
@@ -257,7 +268,7 @@ class Kernel:
         whole = {name: n for name, n in request.numbers.items() if isinstance(n, int)}
         sizes = resolve(self.plan, request.views, whole, self._spans)
         for size in self.program.sizes:
-            if size.name not in sizes:
+            if size.name not in sizes and size.name in self._numbers:
                 fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
         scalars = {name: n for name, n in request.numbers.items() if name in self._scalars}
         return _Resolved(sizes, scalar_values(self.program, sizes, scalars), output_shapes(self.plan, sizes))
@@ -270,20 +281,59 @@ class Kernel:
         def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
             return bind(self.plan, moved, partial(self._dispatch, resolved), device, self._spans)
 
-        self.last_report = emulated(self._module, self.entry, self.plan, views, bound)
+        q = self._sequences
+        if q is not None and (wrong := check_starts(q, views, resolved.sizes, self._spans)) is not None:
+            raise TilegenError((wrong,))
+        self.last_report = emulated(self._module, self._entries, self.plan, views, bound, self._refuse_starts)
 
-    def _launch(self, request: _Request, resolved: _Resolved) -> GpuLaunch:
+    def _refuse_starts(self, words: Sequence[int]) -> None:
+        """Raises what the kernel has found wrong with the starts of sequences."""
+        if words[0]:
+            assert self._sequences is not None
+            raise TilegenError((describe_fault(self._sequences, list(words[1:6]), self._spans),))
+
+    def check(self) -> None:
+        """Wait for the GPUs that this kernel was launched on, and raise TilegenError for what a launch has found wrong.
+
+        That is starts of sequences that lie in the GPU's memory (RAGGED_STARTS): without a check, the first call
+        after it is known raises it. Kernels without ragged sizes find nothing.
+        """
+        for device in self._fault_words:
+            driver.synchronise(device)
+        self._raise_found()
+
+    def _raise_found(self) -> None:
+        for found in self._fault_words.values():
+            if found.words[0]:
+                words = list(found.words)
+                found.words[0] = 0
+                self._refuse_starts(words)
+
+    def _launch(self, request: _Request, resolved: _Resolved) -> GpuLaunch | DealtLaunch:
         views = request.views
+        self._raise_found()
 
-        def make() -> GpuLaunch:
+        def make() -> GpuLaunch | DealtLaunch:
             kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
             device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
             with driver.current(kernel.device.index):
                 binding = bind(self.plan, views, partial(self._dispatch, resolved), device, self._spans)
+            if binding.dealing is not None:
+                return self._dealt(kernel, binding)
             return gpu_launch(kernel, binding, dependent=self.plan.dependent)
 
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
         return self._launches.get((*placed, *request.numbers.items()), make)
+
+    def _dealt(self, kernel: driver.Loaded, binding: Binding) -> DealtLaunch:
+        assert binding.dealing is not None
+        index = kernel.device.index
+        if index not in self._dealers:
+            self._dealers[index] = driver.beside(kernel, self._entries[1], DEAL_THREADS)
+            self._fault_words[index] = SharedWords(FAULT_WORDS, index)
+        words = self._fault_words[index].pointer
+        dealer, dependent = self._dealers[index], self.plan.dependent
+        return DealtLaunch(kernel, dealer, binding.grid, binding.dealing, words, binding.kept, dependent)
 
     def _dispatch(self, resolved: _Resolved, sm_count: int) -> Dispatch:
         """Launches that differ only in addresses, such as those of new outputs, share one."""

@@ -43,9 +43,19 @@ from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, de
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
 from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
+from tilegen.passes.synchronise.sequences import sequence_table, unit_axes, unit_lets
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
-from tilegen.passes.synchronise.work import ITEM, MOST_RANGES, decode, grid, only_masking, total_items
+from tilegen.passes.synchronise.work import (
+    ITEM,
+    MOST_RANGES,
+    decode,
+    grid,
+    only_masking,
+    split_lets,
+    streamed_bytes,
+    total_items,
+)
 
 ALIGNMENT = 1024  # of tiles in shared memory: a whole 128-byte swizzle pattern
 BARRIER_BYTES = 8
@@ -54,6 +64,8 @@ FLAG_BYTES = 4
 
 def synchronise(s: Scheduled) -> Plan:
     """The plan of a scheduled program. Raises TilegenError for what the target cannot do."""
+    if s.program.tile.ragged:
+        unit_axes(s)  # refuses sequences that no items can be made of
     _check_workers(s)
     _check_products(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
@@ -288,10 +300,12 @@ ITEM_OVERHEAD = 70
 
 
 def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
-    """What the host works out for each item: what the roles use of its positions and block ranges, and its cost."""
+    """What is worked out for each item ahead of the kernel: what the roles use of its positions and block ranges, and
+    its cost."""
     if s.order.persistent != "table":
         return None
-    lets = [o for o in decode(s, ITEM) if isinstance(o, Let)]
+    ragged = bool(s.program.tile.ragged)
+    lets = [*unit_lets(s), *split_lets(s)] if ragged else [o for o in decode(s, ITEM) if isinstance(o, Let)]
     cost: Uniform = Int(ITEM_OVERHEAD)
     for phase in s.phases:
         if isinstance(phase, Stream):
@@ -301,6 +315,9 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
             cost = op("add", cost, op("mul", plan.count, 100))
     lets = list(dict.fromkeys(lets))
     used = set(symbols_in(roles))
+    if ragged:
+        bytes_of = streamed_bytes(s, s.order.group[0]) if s.order.group else Int(1)
+        return sequence_table(s, ITEM, tuple(lets), cost, used, bytes_of)
     return ItemTable(ITEM, total_items(s), tuple(lets), cost, tuple(o.name for o in lets if o.name in used))
 
 

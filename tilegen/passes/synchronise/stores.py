@@ -18,18 +18,18 @@ from tilegen.ir.plan import (
     TmaStore,
     WriteShared,
 )
-from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import TileBuffer
-from tilegen.ir.tile import Affine, Move
+from tilegen.ir.tile import Move
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import (
     WARPGROUP_ROWS,
     TileGeometry,
+    affine_position,
     boxes,
     descriptor,
-    position,
+    extent,
     tile_geometry,
 )
 from tilegen.passes.synchronise.values import Values
@@ -65,10 +65,10 @@ class Stores:
             fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=rows_axis)
         if not tensor.dtype.is_float:  # fragments are f32, which would round whole numbers
             fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
-        where = [position(a, s) for a in o.axes]
-        row_dim = o.axes.index(rows_axis)
+        where = [affine_position(e, s) for e in o.at]
+        row_dim = dimension(o, rows_axis)
         where[row_dim] = op("add", where[row_dim], op("mul", "warpgroup", WARPGROUP_ROWS))
-        limit = from_poly(tensor.dims[row_dim])
+        limit = op("add", extent(s.program.tile.axis(rows_axis)), from_poly(o.at[row_dim].offset))
         span, name = o.span, o.statement
         if tensor.otherwise is not None:
             reach = with_parts(s.program.tile, o.axes)
@@ -78,8 +78,8 @@ class Stores:
         if shape.layout == "row":
             out.append(StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name))
             return
-        col_dim = o.axes.index(shape.cols) if shape.cols in o.axes else -1
-        if col_dim != len(o.axes) - 1:
+        col_dim = dimension(o, shape.cols) if shape.cols in o.axes else -1
+        if col_dim != len(o.at) - 1:
             fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
         if s.store(o.tensor).via == "tma":
             self._through_shared(o, values, tuple(where), row_dim, out)
@@ -109,8 +109,9 @@ class Stores:
         s = self.c.scheduled
         span, name = o.span, o.statement
         tensor = s.program.tile.tensor(o.tensor)
-        index = tuple(Affine(((a, 1),), Poly(), span) for a in o.axes)
-        move = Move(o.tensor, o.axes, o.tensor, index, o.axes, tensor.dtype, span)
+        if o.at[row_dim].offset.terms:
+            fail(Code.RAGGED_STORE, s.store(o.tensor).span, output=o.tensor)
+        move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
         g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
         host = s.store(o.tensor).host
         if host is not None:
@@ -131,6 +132,11 @@ class Stores:
         out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))
+
+
+def dimension(o: Output, axis: str | None) -> int:
+    """The dimension of an output that runs along an axis."""
+    return next(n for n, e in enumerate(o.at) if any(a == axis for a, _ in e.terms))
 
 
 def staging_name(output: str) -> str:

@@ -19,6 +19,7 @@ from tilegen.passes.synchronise.geometry import (
     extent,
     position,
 )
+from tilegen.passes.synchronise.sequences import most_items
 
 # Names that a plan binds of its own have a dot, which no name of a spec can have: `i.0` is where the block of i begins.
 ITEM = "work.item"
@@ -31,6 +32,9 @@ def axis_blocks(axis: str, s: Scheduled) -> Uniform:
 
 
 def total_items(s: Scheduled) -> Uniform:
+    """How many items there are; of sequences, how many there are at most."""
+    if s.program.tile.ragged:
+        return most_items(s)
     total: Uniform = Int(1)
     for axis in s.order.axes:
         total = op("mul", total, axis_blocks(axis, s))
@@ -64,6 +68,16 @@ def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
         bind(axis if role.block == 1 else f"{axis}.0", op("mul", index, role.block))
         if not last:
             rest = bind(f"{item}_{n}", op("floordiv", rest, count))
+    return (*lets, *split_lets(s))
+
+
+def split_lets(s: Scheduled) -> tuple[Let, ...]:
+    """The parts of split axes from the whole, and the other way."""
+    lets: list[Let] = []
+
+    def bind(name: str, value: Uniform) -> None:
+        lets.append(Let(name, value, s.order.span))
+
     single = {r.axis for r in s.roles if r.role == "grid" and r.block == 1}
     for a in s.program.tile.axes:
         if a.split:

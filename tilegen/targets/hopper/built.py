@@ -44,5 +44,5 @@ class Built:
     @property
     def usage(self) -> Usage:
         """Registers, spills and barriers of the kernel, as ptxas reports them."""
-        (usage,) = self.compiled.usage  # the text has one kernel, whose name may differ from the plan's
-        return usage
+        # its name may differ from the plan's; that of a kernel that deals out its items is longer
+        return min(self.compiled.usage, key=lambda u: len(u.entry))

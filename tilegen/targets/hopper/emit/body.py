@@ -116,7 +116,11 @@ def _block(r: RoleScope, o: Work | For | If | IfVote | IfSpoiled) -> list[Line]:
 def _is_natural(r: RoleScope, table: ItemTable, field: str) -> bool:
     """Whether a field of the table is never negative."""
     known = r.integers.with_natural(table.item)
-    for let in table.lets:
+    q = table.sequences
+    if q is not None:
+        lengths = [name for x in q.lengths for name in (x.start, x.length)]
+        known = known.with_natural(q.all_units, q.position, q.unit, *lengths)
+    for let in (*(q.ranking if q else ()), *table.lets):
         if known.is_natural(let.value):
             known = known.with_natural(let.name)
     return field in known.natural

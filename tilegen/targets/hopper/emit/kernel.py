@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from tilegen.ir.plan import (
-    Buffer,
-    MapParam,
-    Param,
-    Plan,
-    PointerParam,
-    Ring,
-    RolePlan,
-    ScalarParam,
-    SizeParam,
-    TableParam,
-)
+from tilegen.ir.plan import Buffer, MapParam, Plan, Ring, RolePlan
 from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
+from tilegen.targets.hopper.emit.deal import add_deal_kernel
 from tilegen.targets.hopper.emit.functions import Functions, environment
 from tilegen.targets.hopper.emit.integers import Integers
 from tilegen.targets.hopper.emit.lines import Line, inside
 from tilegen.targets.hopper.emit.names import Names, kernel_name
-from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
+from tilegen.targets.hopper.emit.parameters import parameter
+from tilegen.targets.hopper.emit.scope import RoleScope
 from tilegen.version import VERSION
 
 
@@ -34,7 +25,7 @@ def emit(plan: Plan) -> str:
     entry = functions.names.give(("kernel",), kernel_name(plan.name))
     kernel = functions.local()
     shared = kernel.give("shared", "shared")
-    parameters = [_parameter(plan, kernel, p) for p in plan.params]
+    parameters = [parameter(plan, kernel, p) for p in plan.params]
     addresses = _addresses(plan, kernel)
     barriers = [_barrier(kernel, ring, kind) for ring in plan.rings for kind in _kinds(ring)]
     flags = [kernel["flag", ring.name] for ring in plan.rings if ring.scan]
@@ -58,6 +49,7 @@ def emit(plan: Plan) -> str:
             scope = RoleScope(plan, role, names, functions, _integers(plan, names, functions))
             lines += [Line(f"// {_role_summary(role)}"), *role_code(scope, group, warp)]
         roles.append({"opening": opening, "code": "\n".join(map(str, inside(lines, 2)))})
+    add_deal_kernel(plan, functions)
     template = environment().get_template("kernel.cu.j2")
     return template.render(
         plan=plan,
@@ -115,40 +107,6 @@ def _role_summary(r: RolePlan) -> str:
     registers = f", {r.registers} registers" if r.registers else ""
     name = r.name if r.name == r.kind else f"{r.name} ({r.kind})"
     return f"{name}: {groups}{registers}{', one thread' if r.elected else ''}"
-
-
-def _parameter(plan: Plan, kernel: Names, p: Param) -> dict[str, str]:
-    if isinstance(p, MapParam):
-        d = plan.descriptor(p.descriptor)
-        name = kernel.give(("map", p.descriptor), f"map_{p.descriptor}")
-        box = " x ".join(str(m.box) for m in d.dims)
-        swizzle = f", {d.swizzle}-byte swizzle" if d.swizzle else ""
-        return _described(
-            name, f"const __grid_constant__ TensorMap {name}", f"tensor map of {d.tensor}: boxes of {box}{swizzle}"
-        )
-    if isinstance(p, SizeParam):
-        name = kernel.give(("symbol", p.name), p.name)
-        return _described(name, f"const int {name}", "int32")
-    if isinstance(p, ScalarParam):
-        name = kernel.give(("symbol", p.name), p.name)
-        return _described(name, f"const float {name}", "f32")
-    if isinstance(p, TableParam):
-        name = kernel.give(("table",), "item_table")
-        width = plan.table.width if plan.table else 0
-        meaning = f"work items, int32[rounds, CTAs, {width}]: a CTA reads its column"
-        return _described(name, f"const int* const {name}", meaning)
-    tensor = plan.tensor(p.tensor)
-    if isinstance(p, PointerParam):
-        name = kernel.give(("pointer", p.tensor), f"global_{p.tensor}")
-        const = "" if tensor.output else "const "
-        shape = f"{tensor.dtype}[{', '.join(map(text, tensor.dims))}]"
-        return _described(name, f"{const}{ELEMENT[tensor.dtype]}* const {name}", f"{tensor.name}: {shape}")
-    name = kernel.give(("stride", p.tensor, p.dim), f"{p.tensor}_stride{p.dim}")
-    return _described(name, f"const long long {name}", f"elements from one to the next along dimension {p.dim}")
-
-
-def _described(name: str, declaration: str, meaning: str) -> dict[str, str]:
-    return {"name": name, "declaration": declaration, "meaning": meaning}
 
 
 def _addresses(plan: Plan, kernel: Names) -> list[dict[str, object]]:

@@ -77,3 +77,8 @@ class Names:
 def kernel_name(name: str) -> str:
     """What a kernel is called in C++, PTX and the cubin: its own name, unless C++ has taken that."""
     return Names().give("kernel", name)
+
+
+def deal_name(name: str) -> str:
+    """What the kernel is called that deals out the items of kernel `name`."""
+    return f"{kernel_name(name)}_deal"
