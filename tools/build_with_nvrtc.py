@@ -25,6 +25,7 @@ VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("D=256", "causal=true"),
         ("T=f16",),
     ),
+    "fa3_varlen": (("D=128", "causal=true"), ("D=64", "causal=true"), ("D=256", "causal=true")),
 }
 
 

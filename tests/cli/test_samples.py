@@ -29,6 +29,11 @@ SIZES = {
     "attention_softcap_alibi": ATTENTION,
     "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8", "M=0,N=8"),
     "fa3_fwd": ATTENTION,
+    "fa3_varlen": (
+        "Sq=[0,9,130],Sk=[5,9,137],Hk=1,G=1",
+        "Sq=[1,12,137,0],Sk=[9,0,75,1],Hk=1,G=2",
+        "Sq=[0,0],Sk=[3,0],Hk=1,G=1",
+    ),
     "gemm": ("M=128,N=256,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8", "M=5,N=8,K=0"),
     "gemm_bias_gelu": ("M=128,N=256,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8"),
     "gemm_logsumexp": ("M=128,V=256", "M=137,V=200", "M=1,V=1"),

@@ -40,8 +40,9 @@ def run(
         views[name] = describe(outputs[name], name)
 
     emulated(
-        module(plan), plan.name, plan, views,
+        module(plan), [plan.name], plan, views,
         lambda moved, device: bind(plan, moved, partial(dispatch, plan, known, dict(scalars or {})), device, {}),
+        lambda words: None,
     )  # fmt: skip
     return outputs
 

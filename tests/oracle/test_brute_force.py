@@ -26,6 +26,10 @@ TINY: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         ({"D": 64, "causal": True}, {"B": 1, "Sq": 2, "Sk": 5, "Hk": 1, "G": 1}),
         ({"D": 64, "causal": True}, {"B": 1, "Sq": 2, "Sk": 0, "Hk": 1, "G": 1}),
     ],
+    "samples/fa3_varlen.tile": [
+        ({"D": 64, "causal": True}, {"B": 3, "Sq": [2, 0, 3], "Sk": [1, 2, 4], "Hk": 1, "G": 2}),
+        ({"D": 64, "T": "f16"}, {"B": 2, "Sq": [3, 1], "Sk": [0, 2], "Hk": 2, "G": 1}),
+    ],
     "samples/attention_softcap_alibi.tile": [({"D": 64}, {"B": 1, "Sq": 3, "Sk": 4, "Hk": 2, "G": 2})],
     "samples/gemm.tile": [({}, {"M": 3, "N": 4, "K": 7}), ({}, {"M": 2, "N": 1, "K": 0})],
     "samples/gemm_bias_gelu.tile": [({}, {"M": 3, "N": 4, "K": 5})],

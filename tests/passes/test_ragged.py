@@ -21,7 +21,8 @@ from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import evaluate
-from tilegen.oracle import compare, evaluate as value_of, random_inputs, scalar_values
+from tilegen.oracle import compare, random_inputs, scalar_values
+from tilegen.oracle import evaluate as value_of
 from tilegen.passes.pipeline import lower
 
 RAGGED = text_of("ragged")
@@ -172,7 +173,7 @@ def test_the_costliest_items_come_first_and_are_shared_out_evenly() -> None:
         table, items, costs = dealt(plan, lengths, lengths, 8, 132)
         assert (np.diff(costs) <= 0).all()
         count = len(costs)
-        loads = [sum(int(costs[row[0]]) for row in column if 0 < row[1:].any()) for column in table.transpose(1, 0, 2)]
+        loads = [sum(int(costs[row[0]]) for row in column if row[1:].any() > 0) for column in table.transpose(1, 0, 2)]
         assert sum(loads) == costs.sum()
         assert max(loads) <= 1.02 * costs.sum() / 132, (max(loads), costs.sum() / 132, count)
         assert items["Sq"].max() == max(lengths)

@@ -39,6 +39,7 @@ from tilegen.ir.scheduled import (
 )
 from tilegen.passes.expressions import reads
 from tilegen.passes.roles import default_roles
+from tilegen.passes.tokens import batch_axis
 
 # (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
 REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (232, 40), 3: (160, 32), 4: (112, 32)}
@@ -120,8 +121,10 @@ def _reach(name: str, program: FoldedProgram) -> tuple[str, ...]:
 
 def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...]) -> str:
     """The rows: the grid axis of a product's first factor that its second lacks; without a product, the first
-    grid axis in the brackets of a tile."""
+    grid axis in the brackets of a tile. Sequences of different lengths are no rows."""
     grid = {r.axis for r in roles if r.role == "grid"}
+    if program.tile.ragged:
+        grid.discard(batch_axis(program.tile).name)
     parts = {a.name: {a.split.outer, a.split.inner} for a in program.tile.axes if a.split}
     for op in program.ops:
         if isinstance(op, Product):

@@ -27,15 +27,15 @@ def sequences_of(plan: Plan) -> Sequences | None:
 def check_starts(
     q: Sequences, views: Mapping[str, ArrayView], values: Mapping[str, int], spans: Mapping[str, Span]
 ) -> Diagnostic | None:
-    """What is wrong with starts that lie in CPU memory, without a gap between them."""
+    """What is wrong with starts that lie in CPU memory."""
     starts = {x.starts: _numbers(views[x.starts]) for x in q.lengths}
     found = starts_fault(q, values, starts)
     return None if found is None else describe_fault(q, found, spans)
 
 
 def _numbers(view: ArrayView) -> npt.NDArray[np.int64]:
-    words = (ctypes.c_int32 * view.shape[0]).from_address(view.pointer)
-    return np.ctypeslib.as_array(words).astype(np.int64)
+    places = (view.pointer + n * view.strides[0] for n in range(view.shape[0]))
+    return np.array([ctypes.c_int32.from_address(place).value for place in places], np.int64)
 
 
 def describe_fault(q: Sequences, found: Sequence[int], spans: Mapping[str, Span]) -> Diagnostic:
