@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tilegen.checks.sequences import length_symbol
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.folded import FoldedProgram
 from tilegen.ir.plan import Plan
@@ -15,6 +17,7 @@ from tilegen.ir.tile import ParamValue, TileProgram
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.pipeline import lower, to_scheduled
+from tilegen.passes.tokens import tokens_of
 from tilegen.sema import load
 from tilegen.syntax.span import Source
 
@@ -46,6 +49,16 @@ CASES: tuple[tuple[str, dict[str, ParamValue]], ...] = (
 def case_id(case: tuple[str, dict[str, ParamValue]]) -> str:
     name, params = case
     return "-".join([name, *(f"{k}={str(v).lower()}" for k, v in params.items())])
+
+
+def run_symbols(sizes: Mapping[str, int | list[int]]) -> dict[str, int]:
+    """Sizes, ragged ones as lists of lengths, as the runs of the checks take them."""
+    out = {name: n for name, n in sizes.items() if isinstance(n, int)}
+    for name, lengths in sizes.items():
+        if isinstance(lengths, list):
+            out |= {length_symbol(name, n): length for n, length in enumerate(lengths)}
+            out[tokens_of(name)] = sum(lengths)
+    return out
 
 
 def text_of(name: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.passes.mutations import mutate
-from tests.passes.specs import SAMPLES, loaded, text_of
+from tests.passes.specs import SAMPLES, loaded, run_symbols, text_of
 from tilegen.checks.pipeline import check
 from tilegen.checks.resources import check as check_resources
 from tilegen.diagnostics.core import TilegenError
@@ -46,7 +46,8 @@ def test_changed_specs_lower_or_are_refused(name: str) -> None:
 
 
 def check_run(program: TileProgram, plan: Plan) -> None:
-    sizes = {name: min(n, 150) for name, n in default_sizes(program, small=True).items() if isinstance(n, int)}
+    chosen = default_sizes(program, small=True)
+    sizes = run_symbols({name: min(n, 150) if isinstance(n, int) else n for name, n in chosen.items()})
     given = {s.name: 1.0 if s.dtype.is_float else 1 for s in program.scalars if s.default is None}
     scalars = scalar_values(program, sizes, given)
     integers = {k: v for k, v in scalars.items() if isinstance(v, int)}

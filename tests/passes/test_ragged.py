@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.passes import interpret
-from tests.passes.specs import loaded, sample, schedule_of, text_of
+from tests.passes.specs import loaded, run_symbols, sample, schedule_of, text_of
 from tilegen.checks.integers import check_integers
 from tilegen.checks.pipeline import check
 from tilegen.checks.sequences import length_symbol
@@ -94,15 +94,7 @@ def agrees(program: TileProgram, plan: Plan, sizes: dict[str, Any], seed: int = 
         assert got[name].shape == result.value.shape
         found = compare(result, got[name], ())
         assert found.right, (name, found)
-    lengths = {
-        length_symbol(size, n): length
-        for size, each in sizes.items()
-        if isinstance(each, list)
-        for n, length in enumerate(each)
-    }
-    tokens = {f"{size}.tokens": sum(each) for size, each in sizes.items() if isinstance(each, list)}
-    if all(tokens[f"{x.length}.tokens"] for x in table_of(plan)[1].lengths):
-        assert check(plan, {**dense, **lengths, **tokens, "sm_count": 3}) == []
+    assert check(plan, {**run_symbols(sizes), "sm_count": 3}) == []
 
 
 @pytest.mark.parametrize("causal", [False, True])

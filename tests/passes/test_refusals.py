@@ -132,6 +132,14 @@ CASES: list[tuple[Code, str, str]] = [
         changed(RAGGED, ("K: T[B, Sk, H", "K: T[B, Sk + 1, H"), ("K[b, j, h", "K[b, j + 1, h")),
         "input  K: T[B, Sk + 1, H, D]",
     ),
+    (
+        Code.PRODUCT_PAST_END,
+        "kernel gram() { size B, S, D input cu: i32[B + 1] input X: bf16[B, S, D] output Y: f32[B, D, D] "
+        "ragged S over B by cu axis s in S, d in D, e in D tile x[s, d] = X[b, s, d] tile y[s, e] = X[b, s, e] "
+        "Y[b, d, e] = sum[s](x[s, d] * y[s, e]) }",
+        "sum[s](x[s, d] * y[s, e])",
+    ),
+    (Code.PRODUCT_PAST_END, product("M, K + 8", "K, N"), "sum[k](a[m, k] * b[k, n])"),
     (Code.RAGGED_INDEX, changed(RAGGED, ("K[b, j", "K[0, j")), "tile k[j, d] = K[0, j, h, d]"),
     (Code.RAGGED_GRID, ragged("block b 2"), "ragged Sq over B by cu_q"),
     (Code.RAGGED_DEAL, ragged("persistent static"), "persistent static"),

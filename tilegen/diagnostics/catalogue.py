@@ -315,6 +315,12 @@ class Code(enum.Enum):
         ("write the computed factor first, and the tile second",),
         "wgmma reads its B operand from shared memory only",
     )
+    PRODUCT_PAST_END = Entry(
+        "the product `{product}` contracts two tiles along {axis}, and behind its end {tile} goes on with what else "
+        "{tensor} holds",
+        ("end {tensor} where {axis} ends", "copy the part in question into a tensor of its own"),
+        "a tile ends in zeros only where its tensor ends (TMA)",
+    )
     CONTRACTED_AXES = Entry(
         "the product `{product}` contracts {axes} at once, and a kernel contracts one axis so far",
         ("merge the axes into one dimension",),

@@ -45,10 +45,10 @@ def _has_dead_positions(move: Move, op: Product, program: FoldedProgram, stream:
         return False  # both factors are tiles: no clause cuts them
     if any(clauses_of(program.tile, program.op(name).axes, op.over) for name in computed):
         return True
-    return not _ends_with_tensor(move, program, stream)
+    return not ends_with_tensor(move, program, stream)
 
 
-def _ends_with_tensor(move: Move, program: FoldedProgram, stream: str) -> bool:
+def ends_with_tensor(move: Move, program: FoldedProgram, stream: str) -> bool:
     """Whether the axis ends where its dimension of the tensor does, and zeros follow."""
     tensor, extent = program.tile.tensor(move.tensor), program.tile.axis(stream).extent
     return any(

@@ -36,6 +36,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
+from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage, symbols_in
@@ -147,6 +148,20 @@ def _check_products(s: Scheduled) -> None:
             computed = [n for n in (o.a, o.b) if n not in tiles]
             if len(computed) == 2 or any(s.workers.axis not in s.op(n).axes for n in computed):
                 fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
+            _check_end(o, s)
+
+
+def _check_end(o: Product, s: Scheduled) -> None:
+    """Where a product of two tiles ends inside of a block, both must be zero: nothing else could tell them apart."""
+    (axis,), program = o.over, s.program.tile
+    if {o.a, o.b} - {m.name for m in program.moves}:
+        return
+    length = program.axis(axis).extent.constant
+    if length is not None and length % s.role(axis).block == 0:
+        return
+    for move in (program.move(o.a), program.move(o.b)):
+        if not ends_with_tensor(move, s.program, axis):
+            fail(Code.PRODUCT_PAST_END, o.span, product=o.statement, axis=axis, tile=move.name, tensor=move.tensor)
 
 
 def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
