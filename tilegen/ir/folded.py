@@ -59,7 +59,8 @@ class Weight:
 
 @dataclass(frozen=True)
 class Reduce:
-    """name[axes] = fold of a value along `over`; kind sum, max or min."""
+    """name[axes] = fold of a value along `over`; kind sum, max or min. `start`: a value that the fold begins with
+    instead of its identity; with an `exponent`, relative to the one that begins too."""
 
     name: str
     source: str
@@ -69,12 +70,13 @@ class Reduce:
     exponent: str | None
     span: Span
     statement: str
+    start: str | None = None
 
 
 @dataclass(frozen=True)
 class Exponent:
     """name[axes] = maximum of factor * source along `over` (factor > 0, or None for 1): the common exponent of a scaled
-    sum."""
+    sum. `start`: a value that counts as one more point of the fold, None for none."""
 
     name: str
     source: str
@@ -83,6 +85,7 @@ class Exponent:
     axes: tuple[str, ...]
     span: Span
     statement: str
+    start: str | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,10 @@ def _axes(axes: tuple[str, ...]) -> str:
     return f"[{', '.join(axes)}]"
 
 
+def _start(op: Reduce | Exponent) -> str:
+    return f" and {op.start}" if op.start else ""
+
+
 def operation_text(op: FoldedOp) -> str:
     """One line: what an operation computes."""
     left = f"{op.name}{_axes(op.axes)}"
@@ -34,10 +38,10 @@ def operation_text(op: FoldedOp) -> str:
         return f"{left} = exp2({argument} - {op.exponent})"
     if isinstance(op, Exponent):
         argument = op.source if op.factor is None else f"{op.source} * ({expr_text(op.factor)})"
-        return f"{left} = exponent over {', '.join(op.over)} of {argument}"
+        return f"{left} = exponent over {', '.join(op.over)} of {argument}{_start(op)}"
     if isinstance(op, Reduce):
         relative = f" relative to {op.exponent}" if op.exponent else ""
-        return f"{left} = {op.kind} over {', '.join(op.over)} of {op.source}{relative}"
+        return f"{left} = {op.kind} over {', '.join(op.over)} of {op.source}{relative}{_start(op)}"
     if isinstance(op, Guarded):
         return f"{left} = {op.source} in the domain of {', '.join(op.over)}, else {op.identity:g}"
     if isinstance(op, Rescale):

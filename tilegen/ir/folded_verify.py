@@ -76,6 +76,8 @@ def _check_fold(op: Product | Reduce | Exponent, known: dict[str, FoldedOp]) -> 
         factors = [known[op.source]]
         if not set(op.over) <= set(factors[0].axes):
             _fault(op, f"{op.source} does not vary along {', '.join(op.over)}")
+        if op.start is not None and not set(known[op.start].axes) <= set(op.axes):
+            _fault(op, f"{op.start} varies along axes that it does not have")
     if isinstance(op, Product | Reduce) and op.exponent is not None:
         weights = [w for f in factors if (w := _weight(f, known)) is not None]
         if [w.exponent for w in weights] != [op.exponent]:
@@ -109,6 +111,8 @@ def _sources(op: FoldedOp) -> tuple[str, ...]:
         return tuple(e.name for e in subexpressions(op.value) if isinstance(e, Read))
     if isinstance(op, Weight | Rescale):
         return (op.source, op.exponent)
+    if isinstance(op, Reduce | Exponent) and op.start is not None:
+        return (op.source, op.start)
     return (op.source,)
 
 

@@ -9,6 +9,7 @@ Online softmax is what comes out of three general rules:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -126,18 +127,21 @@ class _Folder:
             if axis.split and {axis.split.outer, axis.split.inner} & set(expr.axes):
                 fail(Code.FOLD_OVER_PART, expr.span, axes=", ".join(expr.axes), whole=axis.name)
         args = tuple(simplify(a) for a in expr.args)
-        if expr.extra:
-            fail(Code.EXTRA_TERMS, expr.extra[0].span, fold=expr.kind)
         if expr.kind == "sum":
             return self.sum(args[0], expr.axes, statement, expr.span)
         if expr.kind in ("max", "min"):
             source = self.value(args[0], f"{statement}_terms", statement)
             return self.reduce(source, expr.kind, expr.axes, None, statement, expr.span)
-        weight, exponent = self.scaled(args[0], expr.axes, statement, expr.span)
+        extra = tuple(simplify(e) for e in expr.extra)
+        weight, exponent = self.scaled(args[0], extra, expr.axes, statement, expr.span)
         if expr.kind == "expsum":
             total = self.sum(apply("mul", weight, args[1]), expr.axes, statement, expr.span)
             return apply("mul", total, apply("exp2", exponent))
-        total = self.sum(weight, expr.axes, statement, expr.span)
+        if extra:
+            start = self.begun(extra, exponent, statement, expr.span)
+            total = self.reduce(weight.name, "sum", expr.axes, exponent.name, statement, expr.span, start)
+        else:
+            total = self.sum(weight, expr.axes, statement, expr.span)
         if expr.kind == "softmax":
             return apply("ratio", weight, total)
         return apply("mul", apply("add", exponent, apply("log2", total)), number(LN2, expr.span))
@@ -167,9 +171,16 @@ class _Folder:
         return self.inlined[read.name]
 
     def reduce(
-        self, source: str, kind: str, over: tuple[str, ...], exponent: str | None, statement: str, span: Span
+        self,
+        source: str,
+        kind: str,
+        over: tuple[str, ...],
+        exponent: str | None,
+        statement: str,
+        span: Span,
+        start: str | None = None,
     ) -> Read:
-        known = ("reduce", source, kind, over)
+        known = ("reduce", source, kind, over, start)
         if known not in self.shared:
             op = self.op(source)
             assert op is not None
@@ -177,7 +188,7 @@ class _Folder:
                 fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(a for a in over if a not in op.axes))
             axes = tuple(a for a in op.axes if a not in over)
             name = self.fresh(f"{statement}_{kind}")
-            self.ops.append(Reduce(name, source, kind, over, axes, exponent, span, statement))
+            self.ops.append(Reduce(name, source, kind, over, axes, exponent, span, statement, start))
             self.shared[known] = name
         return self.read(self.shared[known], span)
 
@@ -303,9 +314,12 @@ class _Folder:
 
     # ---- scaled sums ----
 
-    def scaled(self, x: Expr, over: tuple[str, ...], statement: str, span: Span) -> tuple[Read, Read]:
-        """(weight, exponent) of the exponents x along `over`, shared by every fold over the same."""
-        known = ("scaled", key(x), over)
+    def scaled(
+        self, x: Expr, extra: tuple[Expr, ...], over: tuple[str, ...], statement: str, span: Span
+    ) -> tuple[Read, Read]:
+        """(weight, exponent) of the exponents x along `over` and of the `extra` ones, shared by every fold over the
+        same. The exponent begins with the largest of those that are there once."""
+        known = ("scaled", key(x), key(extra), over)
         if known not in self.shared:
             factors, free = self.factors(x, self.axes(x))
             uniform = [f for kind, f in free if kind == "mul"]
@@ -317,13 +331,20 @@ class _Folder:
                 argument = simplify(apply("mul", x, number(LOG2E, span)))
                 source = self.value(argument, f"{statement}_argument", statement)
                 factor = None
+            start = self.value(_largest(extra, span), f"{statement}_start", statement) if extra else None
             op = self.op(source)
             assert op is not None
             if not set(over) <= set(op.axes):
                 fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
+            more = [a for e in extra for a in self.axes(e) if a not in op.axes]
+            if more:  # what varies only by an extra term is weighed apart for each
+                source = self.fresh(f"{source}_each")
+                reach = (*op.axes, *dict.fromkeys(more))
+                op = Elementwise(source, self.read(op.name, span), reach, DType.F32, span, statement)
+                self.ops.append(op)
             rows = tuple(a for a in op.axes if a not in over)
             exponent = self.fresh(f"{statement}_max")
-            self.ops.append(Exponent(exponent, source, factor, over, rows, span, statement))
+            self.ops.append(Exponent(exponent, source, factor, over, rows, span, statement, start))
             weight = self.fresh(statement if not self.is_output(statement) else f"{statement}_weight")
             self.ops.append(Weight(weight, source, factor, exponent, op.axes, span, statement))
             self.shared[known] = weight
@@ -331,8 +352,34 @@ class _Folder:
         assert isinstance(weight_op, Weight)
         return self.read(weight_op.name, span), self.read(weight_op.exponent, span)
 
+    def begun(self, extra: tuple[Expr, ...], exponent: Read, statement: str, span: Span) -> str:
+        """The name of what the extra terms of a scaled sum add up to, relative to the exponent that it begins with."""
+        op = self.op(exponent.name)
+        assert isinstance(op, Exponent)
+        assert op.start is not None
+        top = self.read(op.start, span)
+        none = apply("eq", top, number(-math.inf, span))
+        shift = apply("select", none, number(0.0, span), top)
+        terms = [apply("exp2", apply("sub", _in_powers_of_two(e), shift)) for e in extra]
+        total = terms[0]
+        for term in terms[1:]:
+            total = apply("add", total, term)
+        return self.value(total, f"{statement}_begun", statement)
+
     def is_output(self, name: str) -> bool:
         return any(t.name == name for t in self.program.tensors)
+
+
+def _in_powers_of_two(exponent: Expr) -> Expr:
+    return simplify(apply("mul", exponent, number(LOG2E, exponent.span)))
+
+
+def _largest(exponents: tuple[Expr, ...], span: Span) -> Expr:
+    """Their maximum, in powers of two."""
+    top = _in_powers_of_two(exponents[0])
+    for e in exponents[1:]:
+        top = apply("max", top, _in_powers_of_two(e))
+    return top
 
 
 def _scaled_parts(expr: Expr) -> tuple[Expr, object] | None:

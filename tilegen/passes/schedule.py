@@ -110,6 +110,8 @@ def source_names(op: FoldedOp) -> tuple[str, ...]:
         return (op.source, op.exponent, *(r.name for r in factor))
     if isinstance(op, Rescale):
         return (op.source, op.exponent)
+    if isinstance(op, Reduce | Exponent) and op.start is not None:
+        return (op.source, op.start)
     return (op.source,)
 
 

@@ -125,6 +125,7 @@ class Consumer:
     # ---- states and residents ----
 
     def _initial_states(self) -> None:
+        """The states of folds that begin with a constant: the others begin with their loop (`_begin`)."""
         stream = self.c.stream
         # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
         again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
@@ -133,9 +134,18 @@ class Consumer:
                 continue
             value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
-            self.out.append(Init(name, value, o.span, o.statement))
-            if isinstance(o, Exponent) and (again or o.name in self.c.scheduled.stale):
+            begins = isinstance(o, Exponent | Reduce) and o.start is not None
+            if not begins:
+                self.out.append(Init(name, value, o.span, o.statement))
+            if isinstance(o, Exponent) and not begins and (again or o.name in self.c.scheduled.stale):
                 self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
+
+    def _begin(self, phase: Stream) -> None:
+        """The states that begin with a value computed before their loop."""
+        for step in phase.steps:
+            o = self.c.scheduled.op(step.op)
+            if isinstance(o, Exponent | Reduce) and o.start is not None:
+                self.out += self.values.begin(o)
 
     def _last_phase_of_residents(self) -> dict[str, int]:
         last: dict[str, int] = {}
@@ -216,6 +226,7 @@ class Consumer:
                     self._wait_full(t)
         plan = layout(phase, self.c.scheduled)
         self.out += plan.own_lets if self.c.tabled else (*plan.lets, *plan.own_lets)
+        self._begin(phase)
         self.values.hoist_loads(phase, self.out)
         if plan.peeled:
             self._peeled(phase, plan, ending)

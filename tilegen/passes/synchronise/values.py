@@ -60,6 +60,12 @@ _COMBINE = {"sum": "add", "max": "max", "min": "min"}
 _UNIFORM = Shape(None, None, 1)
 
 
+def _shifting(exponent: str) -> ElementExpr:
+    """What is subtracted: a row that has seen no live point yet keeps -inf as its exponent, and shifts by 0."""
+    none_yet = Compute("eq", (Element(exponent), Literal(float("-inf"))))
+    return Compute("select", (none_yet, Literal(0.0), Element(exponent)))
+
+
 @dataclass(frozen=True)
 class Made:
     """Operations for a step, the registers they touch, and what they finish."""
@@ -121,6 +127,18 @@ class Values:
             axes = ", ".join(o.axes) or "none"
             fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.axis)
         return self._declare(o)
+
+    def begin(self, o: Exponent | Reduce) -> list[Operation]:
+        """The state of a fold as it is before the loop, from the value that it begins with."""
+        assert o.start is not None
+        state, span, name = self.state(o), o.span, o.statement
+        held = self.fragment_of(o.start)
+        value: ElementExpr = Element(held) if held in self.known else Value(held)
+        if isinstance(o, Reduce):
+            if o.kind == "sum":  # each lane of the four that share a row holds a part of the state
+                value = Compute("mul", (value, Literal(0.25)))
+            return [Map(state, value, span, name)]
+        return [Map(state, value, span, name), Map(self.shift(o), _shifting(state), span, name)]
 
     def shift(self, o: Exponent) -> str:
         """What is subtracted from an argument: the exponent, or 0 for a row that has none yet."""
@@ -293,13 +311,11 @@ class Values:
         shift = self.shift(o)
         factor = self._factor(o)
         top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
-        none_yet = Compute("eq", (Element(new), Literal(float("-inf"))))
         span, name = o.span, o.statement
         operations: list[Operation] = [
             RowFold(new, self.fragment_of(o.source), "max", "quad", span, name),
             Map(new, Compute("max", (top, Element(running))), span, name),
-            # a row that has seen no live point yet keeps -inf as its exponent, and shifts by 0
-            Map(shift, Compute("select", (none_yet, Literal(0.0), Element(new))), span, name),
+            Map(shift, _shifting(new), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
         ]
@@ -360,17 +376,11 @@ class Values:
         seen = Compute("gt", (Element(running), Literal(float("-inf"))))
         calm = Compute("and", (small, seen))  # false also for a sum that is no number
         raised = Compute("max", (top, Element(running)))
-        minus_infinity = Literal(float("-inf"))
         exact: list[Operation] = [
             RowFold(new, source, "max", "quad", span, name),
             QuadReduce(grown, "max", span, name),
             Map(new, Compute("select", (Element(grown), raised, Element(running))), span, name),
-            Map(
-                shift,
-                Compute("select", (Compute("eq", (Element(new), minus_infinity)), Literal(0.0), Element(new))),
-                span,
-                name,
-            ),
+            Map(shift, _shifting(new), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
             sweep,
