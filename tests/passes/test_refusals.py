@@ -152,8 +152,6 @@ CASES: list[tuple[Code, str, str]] = [
         over_rows("Y[i] = max[j](x[i, j]) + W[t[i]]", "input t: i32[M] input W: f32[M] output Y: f32[M]"),
         "W[t[i]]",
     ),
-    (Code.EXTRA_TERMS, over_rows("Y[i] = logsumexp[j](x[i, j]; 2)"), "2"),
-    (Code.EXTRA_TERMS, over_rows("Y[i, j] = softmax[j](x[i, j]; c)", "scalar c: f32 output Y: T[M, N]"), "c"),
     (Code.FOLD_OF_CONSTANT, over_rows("z[i, j] = 2 * i Y[i] = sum[j](z[i, j]) + max[j](x[i, j])"), "sum[j](z[i, j])"),
     (Code.FOLD_OF_CONSTANT, over_rows("z[i, j] = 2 * i Y[i] = max[j](z[i, j]) + max[j](x[i, j])"), "max[j](z[i, j])"),
     (

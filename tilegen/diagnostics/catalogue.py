@@ -237,10 +237,6 @@ class Code(enum.Enum):
         "`{name}` is read at a position that a table gives, and no kernel is built for that yet",
         ("copy the rows in question into one tensor first",),
     )
-    EXTRA_TERMS = Entry(
-        "extra terms in {fold} are understood, but no kernel is built for them yet",
-        ("leave the terms after `;` out",),
-    )
     FOLD_OF_CONSTANT = Entry(
         "what is folded does not vary along {axes}",
         ("multiply by the extent instead, or fold over an axis that it has",),
