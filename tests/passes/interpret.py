@@ -356,6 +356,12 @@ class Role:
                 count = ROWS if along == "row" else cols
                 line = F32(self.int(origin) + np.arange(count))
                 return line[:, None] if along == "row" else line
+            case ir.Place(row_factor, col_factor, offset):
+                first = 2 * np.arange(QUAD)  # the first column that each lane holds
+                columns = first if layout == "row" else np.arange(cols)
+                return F32(row_factor * np.arange(ROWS)[:, None] + col_factor * columns + self.int(offset))
+            case ir.Past():
+                return F32(np.arange(cols) - 2 * _lane_of(cols))
             case ir.Compute(op, args, dtype):
                 values = [self.value(a, layout, cols) for a in args]
                 if not (op in _COMPARISONS and all(np.asarray(v).dtype == np.int32 for v in values)):

@@ -20,6 +20,7 @@ Interval = tuple[int, int]  # lowest and highest value, both included
 
 _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
 _ROWS = 64  # of a fragment
+_ROW_COLUMNS = 7  # columns among which each lane's first lies
 _TRUTH = {(False, False): (0, 1), (True, False): (1, 1), (False, True): (0, 0)}  # by (surely, surely not)
 
 
@@ -274,7 +275,11 @@ class _Role:
                 self._reach(operation.index[operation.dim], (1, keys), (0, 1), scope)
                 self._reach(operation.index[operation.col_dim], (0, 1), (1, columns), scope)
             case ir.Map(out, value):
-                self._places(value, self._fragments[out].cols, scope)
+                columns = self._fragments[out].cols
+                self._places(value, columns, scope)
+                for at in parts(value, ir.Place):
+                    first = _ROW_COLUMNS if self._fragments[out].layout == "row" else columns
+                    self._reach(at.offset, (at.row_factor, _ROWS), (at.col_factor, first), scope)
 
     def _places(self, value: ir.ElementExpr, columns: int, scope: _Scope) -> None:
         """Checks the positions of elements in an expression over a fragment."""

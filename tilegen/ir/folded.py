@@ -2,7 +2,7 @@
 
 Every value is named once. An expression here contains no `Fold`; it reads tiles, tensors and earlier values
 by their own axes. Scaled sums are explicit: an `Exponent` is the running maximum of its source (in powers of
-two), a `Weight` is 2**(source * factor - exponent), and a fold with an `exponent` is held relative to it, so
+two), a `Weight` is 2**(argument - exponent), and a fold with an `exponent` is held relative to it, so
 that its state is rescaled whenever the exponent moves. Fold states combine by the scaled-number rule of the
 design: (m1, a1) + (m2, a2) = (M, a1 * 2**(m1 - M) + a2 * 2**(m2 - M)).
 """
@@ -45,8 +45,17 @@ class Elementwise:
 
 
 @dataclass(frozen=True)
+class Tilt:
+    """slope * position: what an exponent's argument has beside its source. `slope` names a value that does not vary
+    along the folded axes; the position does, by one of them with a coefficient of 1 or -1."""
+
+    slope: str
+    position: Affine
+
+
+@dataclass(frozen=True)
 class Weight:
-    """name[axes] = 2**(factor * source - exponent), 0 where the source is -inf."""
+    """name[axes] = 2**(factor * source + tilts - exponent), 0 where the source is -inf."""
 
     name: str
     source: str
@@ -55,6 +64,7 @@ class Weight:
     axes: tuple[str, ...]
     span: Span
     statement: str
+    tilts: tuple[Tilt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,8 @@ class Reduce:
 
 @dataclass(frozen=True)
 class Exponent:
-    """name[axes] = maximum of factor * source along `over` (factor > 0, or None for 1): the common exponent of a scaled
-    sum. `start`: a value that counts as one more point of the fold, None for none."""
+    """name[axes] = maximum of factor * source + tilts along `over` (factor > 0, or None for 1): the common exponent of
+    a scaled sum. `start`: a value that counts as one more point of the fold, None for none."""
 
     name: str
     source: str
@@ -86,6 +96,7 @@ class Exponent:
     span: Span
     statement: str
     start: str | None = None
+    tilts: tuple[Tilt, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@ def _axes(axes: tuple[str, ...]) -> str:
     return f"[{', '.join(axes)}]"
 
 
+def _argument(op: Weight | Exponent) -> str:
+    scaled = op.source if op.factor is None else f"{op.source} * ({expr_text(op.factor)})"
+    return " + ".join([scaled, *(f"{t.slope} * ({affine_text(t.position)})" for t in op.tilts)])
+
+
 def _start(op: Reduce | Exponent) -> str:
     return f" and {op.start}" if op.start else ""
 
@@ -34,11 +39,9 @@ def operation_text(op: FoldedOp) -> str:
     if isinstance(op, Elementwise):
         return f"{left} = {expr_text(op.value)}"
     if isinstance(op, Weight):
-        argument = op.source if op.factor is None else f"{op.source} * ({expr_text(op.factor)})"
-        return f"{left} = exp2({argument} - {op.exponent})"
+        return f"{left} = exp2({_argument(op)} - {op.exponent})"
     if isinstance(op, Exponent):
-        argument = op.source if op.factor is None else f"{op.source} * ({expr_text(op.factor)})"
-        return f"{left} = exponent over {', '.join(op.over)} of {argument}{_start(op)}"
+        return f"{left} = exponent over {', '.join(op.over)} of {_argument(op)}{_start(op)}"
     if isinstance(op, Reduce):
         relative = f" relative to {op.exponent}" if op.exponent else ""
         return f"{left} = {op.kind} over {', '.join(op.over)} of {op.source}{relative}{_start(op)}"

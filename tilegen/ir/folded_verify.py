@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from tilegen.ir.folded import (
     Elementwise,
     Exponent,
@@ -52,8 +54,17 @@ def verify(program: FoldedProgram) -> None:
             _check_fold(op, known)
         if isinstance(op, Weight | Guarded) and set(op.axes) != set(known[op.source].axes):
             _fault(op, f"its axes are not those of {op.source}")
-        if isinstance(op, Weight) and not isinstance(known.get(op.exponent), Exponent):
-            _fault(op, f"{op.exponent} is no exponent")
+        if isinstance(op, Weight):
+            exponent = known.get(op.exponent)
+            if not isinstance(exponent, Exponent):
+                _fault(op, f"{op.exponent} is no exponent")
+            if exponent.tilts != op.tilts:
+                _fault(op, f"its tilts are not those of {op.exponent}")
+        if isinstance(op, Exponent):
+            for tilt in op.tilts:
+                along = [c for axis, c in tilt.position.terms if axis in op.over]
+                if set(known[tilt.slope].axes) & set(op.over) or [abs(c) for c in along] != [1]:
+                    _fault(op, f"{tilt.slope} is no slope along {', '.join(op.over)}")
         if isinstance(op, Output):
             tensor = tensors.get(op.tensor)
             if tensor is None or not tensor.output or len(op.at) != len(tensor.dims):
@@ -110,11 +121,15 @@ def _sources(op: FoldedOp) -> tuple[str, ...]:
     if isinstance(op, Elementwise):
         return tuple(e.name for e in subexpressions(op.value) if isinstance(e, Read))
     if isinstance(op, Weight | Rescale):
-        return (op.source, op.exponent)
-    if isinstance(op, Reduce | Exponent) and op.start is not None:
-        return (op.source, op.start)
+        return (op.source, op.exponent, *_slopes(op))
+    if isinstance(op, Reduce | Exponent):
+        return (op.source, *([op.start] if op.start is not None else []), *_slopes(op))
     return (op.source,)
 
 
-def _fault(op: FoldedOp, what: str) -> None:
+def _slopes(op: FoldedOp) -> tuple[str, ...]:
+    return tuple(t.slope for t in op.tilts) if isinstance(op, Weight | Exponent) else ()
+
+
+def _fault(op: FoldedOp, what: str) -> NoReturn:
     raise InvalidFolded(f"{op.span}: {what}\n  {operation_text(op)}")

@@ -262,6 +262,23 @@ class Coordinate:
 
 
 @dataclass(frozen=True)
+class Place:
+    """row_factor * row + col_factor * column + offset at this element, as f32; row and column local to the fragment.
+
+    In a row fragment the column is the first that the lane holds.
+    """
+
+    row_factor: int
+    col_factor: int
+    offset: Uniform
+
+
+@dataclass(frozen=True)
+class Past:
+    """How many columns this element stands past the first that its lane holds, as f32."""
+
+
+@dataclass(frozen=True)
 class Compute:
     """op: add sub mul div neg fma(a, b, c) · ex2 lg2 rcp sqrt rsqrt tanh erf abs floor min max pow ·
     eq ne lt le gt ge and or not · select(c, a, b) · round(x) to `dtype` and back ·
@@ -272,7 +289,7 @@ class Compute:
     dtype: DType | None = None
 
 
-ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Compute
+ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Place | Past | Compute
 
 
 @dataclass(frozen=True)

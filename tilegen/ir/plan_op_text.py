@@ -30,6 +30,10 @@ def element_text(expr: ir.ElementExpr, top: bool = True) -> str:
             return f"float({text(value)})"
         case ir.Coordinate(along, origin):
             return f"{along}({text(origin)})"
+        case ir.Place(row_factor, col_factor, offset):
+            return f"({_place(row_factor, col_factor, offset)})"
+        case ir.Past():
+            return "past"
         case ir.Compute("neg", (x,)):
             return f"-{element_text(x, False)}"
         case ir.Compute("round", (x,), dtype):
@@ -47,10 +51,14 @@ def _condition(condition: ir.Bound | ir.ElementExpr) -> str:
 
 def bound_text(bound: ir.Bound) -> str:
     """`row - col + x >= 0`"""
-    parts = [_scaled(bound.row_factor, "row"), _scaled(bound.col_factor, "col")]
-    offset = text(bound.offset)
-    left = " + ".join([p for p in parts if p] + ([offset] if offset != "0" else [])) or "0"
-    return f"{left.replace('+ -', '- ')} >= 0"
+    return f"{_place(bound.row_factor, bound.col_factor, bound.offset)} >= 0"
+
+
+def _place(row_factor: int, col_factor: int, offset: Uniform) -> str:
+    parts = [_scaled(row_factor, "row"), _scaled(col_factor, "col")]
+    constant = text(offset)
+    left = " + ".join([p for p in parts if p] + ([constant] if constant != "0" else [])) or "0"
+    return left.replace("+ -", "- ")
 
 
 def operation_text(operation: ir.Operation) -> str:

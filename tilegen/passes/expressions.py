@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 
 from tilegen.ir.dtypes import DType
+from tilegen.ir.poly import Poly
 from tilegen.ir.reach import index_axes as axes_of_index
 from tilegen.ir.tile import Affine, Apply, Cast, Expr, Fold, Number, Position, Read, Symbol, TileProgram
 from tilegen.ir.walk import subexpressions
@@ -60,9 +61,55 @@ def key(node: object) -> object:
 
 
 def identity_index(axes: tuple[str, ...], span: Span) -> tuple[Affine, ...]:
-    from tilegen.ir.poly import Poly
-
     return tuple(Affine(((axis, 1),), Poly(), span) for axis in axes)
+
+
+def whole_affine(expr: Expr) -> Affine | None:
+    """A whole-number expression that is linear in positions, with factors known at build time; None for others."""
+    if expr.dtype is not DType.I32:
+        return None
+    if isinstance(expr, Number):
+        return Affine((), Poly.const(int(expr.value)), expr.span)
+    if isinstance(expr, Symbol):
+        return Affine((), Poly.symbol(expr.name), expr.span)
+    if isinstance(expr, Position):
+        return Affine(((expr.axis, 1),), Poly(), expr.span)
+    if not isinstance(expr, Apply) or expr.op not in ("add", "sub", "mul", "neg"):
+        return None
+    args = [whole_affine(a) for a in expr.args]
+    if any(a is None for a in args):
+        return None
+    a, *rest = (a for a in args if a is not None)
+    if expr.op == "neg":
+        return _times(a, Poly.const(-1))
+    (b,) = rest
+    if expr.op != "mul":
+        b = b if expr.op == "add" else _times(b, Poly.const(-1))
+        terms = dict(a.terms)
+        for axis, coefficient in b.terms:
+            terms[axis] = terms.get(axis, 0) + coefficient
+        return Affine(tuple((x, c) for x, c in terms.items() if c), a.offset + b.offset, expr.span)
+    if a.terms:
+        a, b = b, a
+    constant = a.offset.constant
+    if a.terms or (b.terms and constant is None):
+        return None
+    return _times(b, a.offset)
+
+
+def _times(affine: Affine, factor: Poly) -> Affine:
+    by = factor.constant or 0
+    terms = tuple((axis, c * by) for axis, c in affine.terms if by)
+    return Affine(terms, affine.offset * factor, affine.span)
+
+
+def addends(expr: Expr) -> list[Expr]:
+    """What is added up, subtracted terms negated."""
+    if isinstance(expr, Apply) and expr.op == "add":
+        return [*addends(expr.args[0]), *addends(expr.args[1])]
+    if isinstance(expr, Apply) and expr.op == "sub":
+        return [*addends(expr.args[0]), *(apply("neg", t) for t in addends(expr.args[1]))]
+    return [expr]
 
 
 def positive(expr: Expr, program: TileProgram) -> bool:
@@ -76,8 +123,8 @@ def positive(expr: Expr, program: TileProgram) -> bool:
         return (scalar.constraint.op == ">" and scalar.constraint.bound >= 0) or (
             scalar.constraint.op == ">=" and scalar.constraint.bound > 0
         )
-    if isinstance(expr, Apply) and expr.op in ("mul", "div", "sqrt", "rsqrt", "exp"):
-        return expr.op == "exp" or all(positive(a, program) for a in expr.args)
+    if isinstance(expr, Apply) and expr.op in ("mul", "div", "sqrt", "rsqrt"):
+        return all(positive(a, program) for a in expr.args)
     return False
 
 

@@ -14,13 +14,25 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
-from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Output, Product, Reduce, Rescale, Weight
+from tilegen.ir.folded import (
+    Elementwise,
+    Exponent,
+    FoldedOp,
+    FoldedProgram,
+    Output,
+    Product,
+    Reduce,
+    Rescale,
+    Tilt,
+    Weight,
+)
 from tilegen.ir.reach import AxisTree
-from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Position, Read, TileProgram
+from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Number, Position, Read, TileProgram
 from tilegen.ir.walk import parts
 from tilegen.passes.expressions import (
     LN2,
     LOG2E,
+    addends,
     apply,
     identity_index,
     index_axes,
@@ -31,6 +43,7 @@ from tilegen.passes.expressions import (
     reads,
     rebuild,
     simplify,
+    whole_affine,
 )
 from tilegen.syntax.span import Span
 
@@ -321,16 +334,15 @@ class _Folder:
         same. The exponent begins with the largest of those that are there once."""
         known = ("scaled", key(x), key(extra), over)
         if known not in self.shared:
-            factors, free = self.factors(x, self.axes(x))
-            uniform = [f for kind, f in free if kind == "mul"]
-            multiplier = simplify(product([*uniform, number(LOG2E, span)], span))
-            if len(uniform) == len(free) and factors and positive(multiplier, self.program):
-                source = self.value(product(factors, span), f"{statement}_argument", statement)
-                factor: Expr | None = multiplier
-            else:
-                argument = simplify(apply("mul", x, number(LOG2E, span)))
-                source = self.value(argument, f"{statement}_argument", statement)
-                factor = None
+            y, factor = self.multiplied(x, number(LOG2E, span))
+            rest, slopes = self.tilted(y, over)
+            tilts: list[Tilt] = []
+            if slopes:
+                for slope, position in slopes:
+                    scaled = simplify(product([slope, factor], span))
+                    tilts.append(Tilt(self.value(scaled, f"{statement}_slope", statement), position))
+                y, factor = self.multiplied(rest, factor)
+            source = self.value(y, f"{statement}_argument", statement)
             start = self.value(_largest(extra, span), f"{statement}_start", statement) if extra else None
             op = self.op(source)
             assert op is not None
@@ -344,13 +356,60 @@ class _Folder:
                 self.ops.append(op)
             rows = tuple(a for a in op.axes if a not in over)
             exponent = self.fresh(f"{statement}_max")
-            self.ops.append(Exponent(exponent, source, factor, over, rows, span, statement, start))
+            inclined = tuple(tilts)
+            self.ops.append(Exponent(exponent, source, factor, over, rows, span, statement, start, inclined))
             weight = self.fresh(statement if not self.is_output(statement) else f"{statement}_weight")
-            self.ops.append(Weight(weight, source, factor, exponent, op.axes, span, statement))
+            self.ops.append(Weight(weight, source, factor, exponent, op.axes, span, statement, inclined))
             self.shared[known] = weight
         weight_op = self.op(self.shared[known])
         assert isinstance(weight_op, Weight)
         return self.read(weight_op.name, span), self.read(weight_op.exponent, span)
+
+    def multiplied(self, x: Expr, factor: Expr) -> tuple[Expr, Expr]:
+        """x * factor as (y, multiplier): the uniform factors of x that are known to be positive join the multiplier."""
+        bound, free = self.factors(x, self.axes(x))
+        if not bound:
+            return x, factor
+        joining = [(kind, f) for kind, f in free if kind in ("mul", "div") and positive(f, self.program)]
+        staying = [f for f in free if f not in joining]
+        y = product([*bound, *(f for kind, f in staying if kind == "mul")], x.span)
+        for kind, f in staying:
+            if kind != "mul":
+                y = apply(kind, y, f)
+        divisors = [f for kind, f in joining if kind == "div"]
+        constant = number(1 / math.prod(f.value for f in divisors if isinstance(f, Number)), x.span)
+        multiplier = product([*(f for kind, f in joining if kind == "mul"), factor, constant], x.span)
+        for f in divisors:
+            if not isinstance(f, Number):
+                multiplier = apply("div", multiplier, f)
+        return simplify(y), simplify(multiplier)
+
+    def tilted(self, x: Expr, over: tuple[str, ...]) -> tuple[Expr, list[tuple[Expr, Affine]]]:
+        """A sum as (the rest, [(slope, position), …]): terms that are positions along `over`, times what does not vary
+        along it, leave it. Inside a block each is a number a row and one, known at build time, a column."""
+        rest: list[Expr] = []
+        found: list[tuple[Expr, Affine]] = []
+        for term in addends(x):
+            tilt = self.tilt(term, over)
+            if tilt is None:
+                rest.append(term)
+            else:
+                found.append(tilt)
+        if not rest:
+            return x, []
+        total = rest[0]
+        for term in rest[1:]:
+            total = apply("add", total, term)
+        return (simplify(total), found) if set(self.axes(total)) == set(self.axes(x)) else (x, [])
+
+    def tilt(self, term: Expr, over: tuple[str, ...]) -> tuple[Expr, Affine] | None:
+        bound, free = self.factors(term, over)
+        if len(bound) != 1 or any(kind != "mul" for kind, _ in free):
+            return None
+        position = whole_affine(bound[0])
+        if position is None or [abs(c) for axis, c in position.terms if axis in over] != [1]:
+            return None
+        return product([f for _, f in free], term.span), position
 
     def begun(self, extra: tuple[Expr, ...], exponent: Read, statement: str, span: Span) -> str:
         """The name of what the extra terms of a scaled sum add up to, relative to the exponent that it begins with."""

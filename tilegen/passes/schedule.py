@@ -107,10 +107,12 @@ def source_names(op: FoldedOp) -> tuple[str, ...]:
         return tuple(dict.fromkeys(r.name for r in reads(op.value)))
     if isinstance(op, Weight):
         factor = reads(op.factor) if op.factor else ()
-        return (op.source, op.exponent, *(r.name for r in factor))
+        return (op.source, op.exponent, *(r.name for r in factor), *(t.slope for t in op.tilts))
     if isinstance(op, Rescale):
         return (op.source, op.exponent)
-    if isinstance(op, Reduce | Exponent) and op.start is not None:
+    if isinstance(op, Exponent):
+        return (op.source, *((op.start,) if op.start else ()), *(t.slope for t in op.tilts))
+    if isinstance(op, Reduce) and op.start is not None:
         return (op.source, op.start)
     return (op.source,)
 

@@ -36,6 +36,10 @@ def check_expression(expr: ir.ElementExpr, role: ir.RolePlan, out: ir.Fragment |
                 yield "a coordinate of an element in a uniform value"
             elif out.layout in ("row", "col") and out.layout != along:
                 yield f"{out.name} has no {along}s"
+        case ir.Place() | ir.Past():
+            kind = type(expr).__name__.lower()
+            if out is None or out.layout not in (("acc", "row") if kind == "place" else ("acc",)):
+                yield f"a {kind} in {'a uniform value' if out is None else f'{out.name} of layout {out.layout}'}"
         case ir.Compute(op, args, dtype):
             if op not in ARITY:
                 yield f'no operation "{op}"'

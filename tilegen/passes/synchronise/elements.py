@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Compute, Coordinate, ElementExpr, IntValue, Literal, Value
+from tilegen.ir.plan import Compute, Coordinate, ElementExpr, IntValue, Literal, Place, Value
 from tilegen.ir.scheduled import Scheduled
-from tilegen.ir.tile import Apply, Cast, Expr, Number, Position, Read, Symbol
-from tilegen.ir.uniform import Sym, Uniform, op
-from tilegen.passes.expressions import LN2, LOG2E
+from tilegen.ir.tile import Affine, Apply, Cast, Expr, Number, Position, Read, Symbol
+from tilegen.ir.uniform import Sym, Uniform, from_poly, op
+from tilegen.passes.expressions import LN2, LOG2E, positions, whole_affine
 from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, Shape, position
 
 _SAME = frozenset(
@@ -61,6 +61,8 @@ def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Rea
                 fail(Code.FUNCTION_UNSUPPORTED, e.span, function=str(e.dtype))
             inner = walk(e.value)
             return inner if e.dtype is DType.F32 else Compute("round", (inner,), e.dtype)
+        if isinstance(e, Apply) and shape.layout == "acc" and positions(e) and (at := whole_affine(e)) is not None:
+            return place(at, shape, scheduled)
         if isinstance(e, Apply):
             return _operation(e, [walk(a) for a in e.args])
         raise AssertionError(f"a fold is left in an element-wise value at {e.span}")
@@ -96,6 +98,21 @@ def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:
     if axis == shape.cols:
         return Coordinate("col", position(axis, scheduled))
     return IntValue(position(axis, scheduled))
+
+
+def place(at: Affine, shape: Shape, scheduled: Scheduled) -> Place:
+    """A whole-number expression of positions, at each element of a value."""
+    factors = {"row": 0, "col": 0}
+    offset = from_poly(at.offset)
+    for axis, coefficient in at.terms:
+        origin = position(axis, scheduled)
+        if axis == shape.rows:
+            factors["row"], origin = coefficient, row_origin(axis, scheduled)
+        elif axis == shape.cols:
+            factors["col"] = coefficient
+        scaled = op("mul", origin, abs(coefficient))
+        offset = op("add" if coefficient > 0 else "sub", offset, scaled)
+    return Place(factors["row"], factors["col"], offset)
 
 
 def row_origin(axis: str, scheduled: Scheduled) -> Uniform:

@@ -14,6 +14,7 @@ from tilegen.ir.folded import (
     Product,
     Reduce,
     Rescale,
+    Tilt,
     Weight,
 )
 from tilegen.ir.plan import (
@@ -29,6 +30,7 @@ from tilegen.ir.plan import (
     Map,
     Mask,
     Operation,
+    Past,
     QuadReduce,
     ReadShared,
     Relayout,
@@ -43,7 +45,7 @@ from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
 from tilegen.passes.stale import ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
-from tilegen.passes.synchronise.elements import lower
+from tilegen.passes.synchronise.elements import lower, place
 from tilegen.passes.synchronise.geometry import (
     K_STEP,
     WARPGROUP_ROWS,
@@ -132,13 +134,17 @@ class Values:
         """The state of a fold as it is before the loop, from the value that it begins with."""
         assert o.start is not None
         state, span, name = self.state(o), o.span, o.statement
-        held = self.fragment_of(o.start)
-        value: ElementExpr = Element(held) if held in self.known else Value(held)
+        value = self._value(o.start)
         if isinstance(o, Reduce):
             if o.kind == "sum":  # each lane of the four that share a row holds a part of the state
                 value = Compute("mul", (value, Literal(0.25)))
             return [Map(state, value, span, name)]
         return [Map(state, value, span, name), Map(self.shift(o), _shifting(state), span, name)]
+
+    def _value(self, name: str) -> ElementExpr:
+        """A value that varies by row, or not at all."""
+        held = self.fragment_of(name)
+        return Element(held) if held in self.known else Value(held)
 
     def shift(self, o: Exponent) -> str:
         """What is subtracted from an argument: the exponent, or 0 for a row that has none yet."""
@@ -309,12 +315,11 @@ class Values:
             return self._settled(o, running)
         new, scale = (self._fragment(f"{o.name}.{part}", "row", 1, o.span) for part in ("new", "scale"))
         shift = self.shift(o)
-        factor = self._factor(o)
-        top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
         span, name = o.span, o.statement
+        raised = Compute("max", (self._top(o, new), Element(running)))
         operations: list[Operation] = [
-            RowFold(new, self.fragment_of(o.source), "max", "quad", span, name),
-            Map(new, Compute("max", (top, Element(running))), span, name),
+            *self._largest(o, new),
+            Map(new, raised, span, name),
             Map(shift, _shifting(new), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
@@ -323,29 +328,103 @@ class Values:
 
     def _settled(self, o: Exponent, exponent: str) -> Made:
         """An exponent that one tile gives: nothing is held relative to an older one."""
-        shift, factor = self.shift(o), self._factor(o)
-        operations: list[Operation] = [
-            RowFold(exponent, self.fragment_of(o.source), "max", "quad", o.span, o.statement)
-        ]
-        if factor is not None:
-            operations.append(Map(exponent, Compute("mul", (Element(exponent), factor)), o.span, o.statement))
-        none = Compute("eq", (Element(exponent), Literal(float("-inf"))))
-        value = Compute("select", (none, Literal(0.0), Element(exponent)))
-        operations.append(Map(shift, value, o.span, o.statement))
+        top = self._top(o, exponent)
+        if o.start is not None:
+            top = Compute("max", (top, self._value(o.start)))
+        operations = self._largest(o, exponent)
+        if top != Element(exponent):
+            operations.append(Map(exponent, top, o.span, o.statement))
+        shift = self.shift(o)
+        operations.append(Map(shift, _shifting(exponent), o.span, o.statement))
         return self._made(operations, exponent, shift, o.source)
+
+    def _largest(self, o: Exponent, out: str) -> list[Operation]:
+        """out (row) := the largest argument of this step, to be finished by `_top`."""
+        source, span, name = self.fragment_of(o.source), o.span, o.statement
+        if not o.tilts:
+            return [RowFold(out, source, "max", "quad", span, name)]
+        argument = self._transient(f"{o.name}.here", source, span)
+        folded = Sweep(
+            (
+                Map(argument, self._inclined(o, source, self._past(o)), span, name),
+                RowFold(out, argument, "max", "thread", span, name),
+            ),
+            span,
+            name,
+        )
+        whole = Compute("add", (Element(out), self._lead(o)))
+        return [folded, Map(out, whole, span, name), QuadReduce(out, "max", span, name)]
+
+    def _top(self, o: Exponent, largest: str) -> ElementExpr:
+        factor = self._factor(o)
+        if factor is None or o.tilts:
+            return Element(largest)
+        return Compute("mul", (Element(largest), factor))
+
+    def _transient(self, name: str, source: str, span: Span) -> str:
+        """A fragment that exists inside a sweep over `source` only."""
+        cols = self.known[source].cols
+        self.known.setdefault(name, Fragment(name, "acc", WARPGROUP_ROWS, cols, DType.F32, "", span))
+        return name
+
+    # ---- tilts: positions in an argument, as a number for each row and one for each column ----
+
+    def _lead(self, o: Exponent | Weight) -> ElementExpr:
+        """What the tilts add at the first column that a lane holds of each of its rows."""
+        shape = self._columns(o)
+        total: ElementExpr | None = None
+        for tilt in o.tilts:
+            at = place(tilt.position, shape, self.c.scheduled)
+            term = (self._value(tilt.slope), at)
+            total = Compute("mul", term) if total is None else Compute("fma", (*term, total))
+        assert total is not None
+        return total
+
+    def _past(self, o: Exponent | Weight) -> ElementExpr:
+        """What the tilts add past the first column."""
+        shape = self._columns(o)
+        total: ElementExpr | None = None
+        for tilt in o.tilts:
+            slope = self._value(tilt.slope)
+            if dict(tilt.position.terms)[shape.cols or ""] < 0:
+                slope = Compute("neg", (slope,))
+            total = slope if total is None else Compute("add", (total, slope))
+        assert total is not None
+        return Compute("mul", (total, Past()))
+
+    def _columns(self, o: Exponent | Weight) -> Shape:
+        return self.shape(self.c.scheduled.op(o.source))
+
+    def _inclined(self, o: Exponent | Weight, source: str, beside: ElementExpr) -> ElementExpr:
+        """factor * source + beside."""
+        factor = self._factor(o)
+        if factor is None:
+            return Compute("add", (Element(source), beside))
+        return Compute("fma", (Element(source), factor, beside))
 
     def _weight(self, o: Weight) -> Made:
         name = self._declare(o)
+        lead = self._shift_lead(o)
         value = self._weighted(o, self.fragment_of(o.source))
-        return self._made([Map(name, value, o.span, o.statement)], name, o.source)
+        return self._made([*lead, Map(name, value, o.span, o.statement)], name, o.source)
+
+    def _shift_lead(self, o: Weight) -> list[Operation]:
+        """What the tilts add at each row's first column, less the exponent, for `_weighted` to read."""
+        if not o.tilts:
+            return []
+        lead = self._fragment(f"{o.name}.lead", "row", 1, o.span)
+        value = Compute("sub", (self._lead(o), Element(f"{o.exponent}.shift")))
+        return [Map(lead, value, o.span, o.statement)]
 
     def _weighted(self, o: Weight, source: str) -> ElementExpr:
-        factor, shift = self._factor(o), Element(f"{o.exponent}.shift")
-        if factor is None:
-            argument = Compute("sub", (Element(source), shift))
-        else:
-            argument = Compute("fma", (Element(source), factor, Compute("neg", (shift,))))
-        return Compute("ex2", (argument,))
+        shift = Element(f"{o.exponent}.shift")
+        if o.tilts:
+            slope, past = self._past(o).args  # type: ignore[union-attr]
+            beside = Compute("fma", (slope, past, Element(f"{o.name}.lead")))
+            return Compute("ex2", (self._inclined(o, source, beside),))
+        if o.factor is None:
+            return Compute("ex2", (Compute("sub", (Element(source), shift)),))
+        return Compute("ex2", (self._inclined(o, source, Compute("neg", (shift,))),))
 
     def keep_exponent(self, group: ScaledSum) -> Made:
         """The step of a whole scaled sum against its old exponent, and the exact one for rows that outgrow it.
@@ -359,8 +438,7 @@ class Values:
         cols = self.known[source].cols
         running, shift = self.state(e), self.shift(e)
         new, scale, grown = (self._fragment(f"{e.name}.{part}", "row", 1, span) for part in ("new", "scale", "grown"))
-        transient = f"{weight.name}.here"
-        self.known.setdefault(transient, Fragment(transient, "acc", WARPGROUP_ROWS, cols, DType.F32, "", span))
+        transient = self._transient(f"{weight.name}.here", source, span)
         body: list[Map | RowFold | Relayout] = [
             Map(transient, self._weighted(weight, source), weight.span, weight.statement)
         ]
@@ -368,28 +446,26 @@ class Values:
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
         packed = [self._fragment(o.name, "a", cols, o.span, dtype=o.dtype) for o in group.casts]
         body += [Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)]
-        sweep = Sweep(tuple(body), span, name)
+        step: list[Operation] = [*self._shift_lead(weight), Sweep(tuple(body), span, name)]
         states = [self.state(o) for o in group.sums]
-        factor = self._factor(e)
-        top: ElementExpr = Element(new) if factor is None else Compute("mul", (Element(new), factor))
         small = Compute("le", (Element(next(iter(parts.values()))), Literal(group.limit)))
         seen = Compute("gt", (Element(running), Literal(float("-inf"))))
         calm = Compute("and", (small, seen))  # false also for a sum that is no number
-        raised = Compute("max", (top, Element(running)))
+        raised = Compute("max", (self._top(e, new), Element(running)))
         exact: list[Operation] = [
-            RowFold(new, source, "max", "quad", span, name),
+            *self._largest(e, new),
             QuadReduce(grown, "max", span, name),
             Map(new, Compute("select", (Element(grown), raised, Element(running))), span, name),
             Map(shift, _shifting(new), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
-            sweep,
+            *step,
         ]
         exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in states]
         accumulators = [o.source for o in group.rescales]
         exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in accumulators]
         operations: list[Operation] = [
-            sweep,
+            *step,
             Map(grown, Compute("select", (calm, Literal(0.0), Literal(1.0))), span, name),
             IfVote(grown, tuple(exact), span, name),
         ]

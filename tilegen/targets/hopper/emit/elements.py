@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Compute, Coordinate, Element, ElementExpr, Fragment, IntValue, Literal, Value
+from tilegen.ir.plan import (
+    Compute,
+    Coordinate,
+    Element,
+    ElementExpr,
+    Fragment,
+    IntValue,
+    Literal,
+    Past,
+    Place,
+    Value,
+)
 from tilegen.ir.uniform import Sym, Uniform
 from tilegen.targets.hopper.emit.names import Names
 
@@ -93,6 +104,7 @@ class ElementPrinter:
     before: list[str] = field(default_factory=list)  # lines ahead of the loop over elements
     shared: list[str] = field(default_factory=list)  # lines in it, ahead of the value
     _known: dict[ElementExpr | tuple[str, object], str] = field(default_factory=dict)
+    _hoisted: set[ElementExpr] = field(default_factory=set)
 
     def value(self, e: ElementExpr) -> str:
         """The expression; what occurs in it more than once becomes a line of `shared`."""
@@ -133,6 +145,12 @@ class ElementPrinter:
             )
         if isinstance(e, Coordinate):
             return self._coordinate(e)
+        if isinstance(e, Place):
+            return self._place(e)
+        if isinstance(e, Past):
+            return f"(float)({_COLUMN_OF[self.layout]})"
+        if self.layout and e not in self._hoisted and _is_uniform(e):
+            return self._ahead(e)
         if e.op in _TRUTH:
             return f"({self.truth(e)} ? 1.0f : 0.0f)"
         if e.op == "neg":
@@ -164,6 +182,14 @@ class ElementPrinter:
             name = self._known[key] = self.names.give(key, f"{divisor}_rcp")
             self.before.append(f"const float {name} = {self.helper('reciprocal')}({divisor});")
         return self._known[key]
+
+    def _ahead(self, e: ElementExpr) -> str:
+        """A uniform expression, computed ahead of the loop over elements."""
+        self._hoisted.add(e)
+        text = self._float(e)
+        name = self._known[e] = self.names.give(("ahead", e), "u")
+        self.before.append(f"const float {name} = {text};")
+        return name
 
     def truth(self, e: ElementExpr) -> str:
         """The expression as a condition."""
@@ -226,6 +252,42 @@ class ElementPrinter:
             self.before.append(f"const float {start} = (float)({origin} + {first}());")
         step = (_ROW_OF if e.along == "row" else _COLUMN_OF)[self.layout]
         return f"__fadd_rn({start}, (float)({step}))"
+
+    def _place(self, e: Place) -> str:
+        """A position as a whole number at the lane's first column in each of its two rows; the columns past it are
+        added to that: exact, whatever the origin."""
+        lead = self._known.get(("lead", e))
+        if lead is None:
+            offset = self._given(e, "offset", "int", self.integer(e.offset))
+            del self._known[e]
+            at = offset
+            for factor, first in ((e.row_factor, "first_row"), (e.col_factor, "first_column")):
+                if factor:
+                    size = f"{abs(factor)} * " if abs(factor) != 1 else ""
+                    at += f" {'+' if factor > 0 else '-'} {size}{self.helper(first)}()"
+            lead = self._known["lead", e] = self.names.give(("lead", e), "at")
+            second = f"{at} + {8 * e.row_factor}" if e.row_factor else at
+            self.before.append(f"const float {lead}[2] = {{(float)({at}), (float)({second})}};")
+        if self.layout == "row":
+            return f"{lead}[v]"
+        first = f"{lead}[v / 2 % 2]"
+        if not e.col_factor:
+            return first
+        past = _COLUMN_OF["acc"] if e.col_factor == 1 else f"{e.col_factor} * ({_COLUMN_OF['acc']})"
+        return f"__fadd_rn({first}, (float)({past}))"
+
+
+def _is_uniform(e: ElementExpr) -> bool:
+    """Whether it is one number for all elements, and more than a sign or a constant."""
+
+    def found(e: ElementExpr) -> Iterator[ElementExpr]:
+        return (sub for sub in _occurrences(e) if not isinstance(sub, Compute))
+
+    if not isinstance(e, Compute) or e.op == "neg" or e.op in _TRUTH:
+        return False
+    return all(isinstance(s, Value | IntValue | Literal) for s in found(e)) and any(
+        isinstance(s, Value | IntValue) for s in found(e)
+    )
 
 
 def _occurrences(e: ElementExpr) -> Iterator[ElementExpr]:
