@@ -10,7 +10,7 @@ import numpy as np
 from tilegen.ir.dtypes import DType
 from tilegen.oracle.field import CastError, Field, together
 from tilegen.oracle.named import Array
-from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, ULP, exponential_error, proper, relative_unit, unit
+from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, TANH, ULP, exponential_error, proper, relative_unit, unit
 
 LN2 = math.log(2.0)
 
@@ -126,7 +126,7 @@ def _rsqrt(x: Array, e: Array) -> Bounded:
 def _tanh(x: Array, e: Array) -> Bounded:
     value = np.tanh(x)
     slope = 1.0 - np.tanh(np.maximum(np.abs(x) - e, 0.0)) ** 2
-    return value, e * slope + EX2 * (1.0 + np.abs(value))  # by exponentials: absolute near 0
+    return value, e * slope + TANH * np.abs(value)
 
 
 def _sigmoid(x: Array, e: Array) -> Bounded:

@@ -64,7 +64,8 @@ def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Rea
         if isinstance(e, Apply) and shape.layout == "acc" and positions(e) and (at := whole_affine(e)) is not None:
             return place(at, shape, scheduled)
         if isinstance(e, Apply):
-            return _operation(e, [walk(a) for a in e.args])
+            done = _operation(e, [walk(a) for a in e.args])
+            return _gathered(done) if shape.layout == "acc" else done
         raise AssertionError(f"a fold is left in an element-wise value at {e.span}")
 
     return walk(expr)
@@ -89,6 +90,47 @@ def _operation(e: Apply, args: list[ElementExpr]) -> ElementExpr:
     if e.op in _SAME:
         return Compute(e.op, tuple(args))
     fail(Code.FUNCTION_UNSUPPORTED, e.span, function=e.op)
+
+
+def _gathered(e: ElementExpr) -> ElementExpr:
+    """A product whose uniform factors are multiplied together, ahead of the elements, and then once with the rest."""
+    if not isinstance(e, Compute) or e.op not in ("mul", "div"):
+        return e
+    factors = _factors(e)
+    uniform = [f for f in factors if _is_uniform(f[0])]
+    rest = [f for f in factors if f not in uniform]
+    if len(uniform) < 2 or all(divides for _, divides in rest):
+        return e
+    constant = 1.0
+    total: ElementExpr | None = None
+    for f, divides in sorted(uniform, key=lambda f: f[1]):
+        if isinstance(f, Literal) and f.value != 0:
+            constant = constant / f.value if divides else constant * f.value
+        elif total is None:
+            total = Compute("div", (Literal(1.0), f)) if divides else f
+        else:
+            total = Compute("div" if divides else "mul", (total, f))
+    if total is None:
+        total = Literal(constant)
+    elif constant != 1:
+        total = Compute("mul", (total, Literal(constant)))
+    ordered = sorted(rest, key=lambda f: f[1])
+    value = ordered[0][0]
+    for f, divides in ordered[1:]:
+        value = Compute("div" if divides else "mul", (value, f))
+    return Compute("mul", (value, total))
+
+
+def _factors(e: ElementExpr, divides: bool = False) -> list[tuple[ElementExpr, bool]]:
+    """What is multiplied together, and whether it divides."""
+    if isinstance(e, Compute) and e.op in ("mul", "div"):
+        a, b = e.args
+        return [*_factors(a, divides), *_factors(b, divides ^ (e.op == "div"))]
+    return [(e, divides)]
+
+
+def _is_uniform(e: ElementExpr) -> bool:
+    return isinstance(e, Value | IntValue | Literal) or (isinstance(e, Compute) and all(map(_is_uniform, e.args)))
 
 
 def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:

@@ -15,7 +15,7 @@ _NAME = "\0name\0"
 # What a macro calls, by the parameter through which it is told the name.
 _CALLS: dict[str, dict[str, str]] = {
     "ratio": {"rcp": "rcp"},
-    "tanh_f32": {"ex2": "ex2", "rcp": "rcp"},
+    "tanh_f32": {"minimum": "minimum", "maximum": "maximum", "rcp": "rcp"},
     "erf_f32": {"ex2": "ex2"},
     "floor_mod": {"floor_div": "floor_div"},
     "release_by_warpgroup": {"arrive": "mbarrier_arrive"},
