@@ -9,7 +9,7 @@ import numpy as np
 
 from tilegen.ir.dtypes import DType
 from tilegen.oracle.field import CastError, Field, together
-from tilegen.oracle.named import Array
+from tilegen.oracle.named import Array, Axes, expand
 from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, TANH, ULP, exponential_error, proper, relative_unit, unit
 
 LN2 = math.log(2.0)
@@ -39,6 +39,11 @@ def cast(x: Field, dtype: DType) -> Field:
     if not x.bound.any():  # what the type holds exactly stays as it is
         units = np.where(x.value == x.value.astype(dtype.numpy).astype(np.float64), 0.0, units)
     return Field(x.axes, x.value, x.bound, CastError(units, relative_unit(dtype), frozenset(x.axes)))
+
+
+def loosened(x: Field, error: Array, axes: Axes) -> Field:
+    """`x`, its bound grown by `error`, which stands over `axes`."""
+    return Field(x.axes, x.value, proper(x.bound + expand(error, axes, x.axes), x.value), x.cast)
 
 
 def reciprocal(x: Field) -> Field:

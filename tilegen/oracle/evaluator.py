@@ -24,13 +24,14 @@ from tilegen.ir.tile import (
     Tensor,
     TileProgram,
 )
-from tilegen.oracle.arithmetic import apply, cast, reciprocal
+from tilegen.ir.walk import subexpressions
+from tilegen.oracle.arithmetic import apply, cast, loosened, reciprocal
 from tilegen.oracle.domain import Domain
 from tilegen.oracle.field import Field
 from tilegen.oracle.folds import Folded, fold_expsum, fold_extreme, fold_sum, logsumexp, weights
 from tilegen.oracle.named import Array, Axes, expand, union
 from tilegen.oracle.reads import Coordinate, Substitution, Tensors, gather
-from tilegen.oracle.rounding import representation_error
+from tilegen.oracle.rounding import POSITIONS, ULP, representation_error
 from tilegen.oracle.space import Box, Space
 
 
@@ -74,8 +75,14 @@ class Evaluator:
             case Read():
                 return self._read(expr, box)
             case Apply(op, args):
-                field = apply(op, tuple(self.expr(a, box) for a in args))
-                return Field.exact(field.axes, field.value) if expr.dtype is DType.I32 else field
+                fields = tuple(self.expr(a, box) for a in args)
+                field = apply(op, fields)
+                if expr.dtype is DType.I32:
+                    return Field.exact(field.axes, field.value)
+                for position, factor in zip(args, reversed(fields), strict=False):
+                    if op == "mul" and position.dtype is DType.I32 and _has_position(position):
+                        field = loosened(field, POSITIONS * ULP * np.abs(factor.value), factor.axes)
+                return field
             case Cast(value, dtype):
                 return cast(self.expr(value, box), dtype)
             case Fold():
@@ -159,6 +166,10 @@ class Evaluator:
     def _factor(self, part: tuple[Expr, bool], box: Box) -> Field:
         field = self.expr(part[0], box)
         return reciprocal(field) if part[1] else field
+
+
+def _has_position(expr: Expr) -> bool:
+    return any(isinstance(e, Position) for e in subexpressions(expr))
 
 
 def _constant(value: float) -> Field:

@@ -7,6 +7,8 @@ What an implementation may do, and what each costs here:
   costs half of that; the rest pays for contraction to fma and for constants folded into one another.
 - *Built-ins*: the errors that PTX states for `ex2.approx`, `lg2.approx`, `rcp.approx`, `rsqrt.approx`; e**x is
   computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value. Results under the smallest normal f32 may be zero.
+- *Positions*: a factor times a whole-number expression of positions may be taken apart into what is the same for a
+  block and what varies inside it, at most POSITIONS positions: a unit of the factor for each of them.
 - *Sums*: `summation_error`. An f32 sum of n terms makes n roundings, to nearest, each at most half a unit of a
   partial sum M: 4 * sqrt(n) units of M (n, if fewer). A tensor core adds the 16 terms of a k-step to the accumulator
   with truncation, and truncates the terms as they are aligned to the largest; truncation is biased, so these errors
@@ -36,6 +38,7 @@ LARGEST = float(np.finfo(np.float32).max)
 TANH = 5 * ULP  # relative error of tanh
 EX2 = 2.0**-22  # relative error of ex2.approx.ftz
 LG2 = 2.0**-22  # absolute error of lg2.approx.ftz in (0.5, 2), relative elsewhere
+POSITIONS = 256  # the most positions of an axis that a tile holds
 COVERAGE = 4.0  # multiples of a root of a sum of squares that count as a bound
 TENSOR_CORE_STEP = 16  # terms that a tensor core adds at a time
 RESCALE_BLOCK = 32  # the fewest terms between two rescalings of an accumulator
