@@ -87,6 +87,8 @@ class Process:
                     for bound in self._items(name, evaluate(total, values), mode):
                         values.update(bound)
                         yield from self._body(inner, here)
+                case ir.Sweep(inner):
+                    yield from self._body(inner, here)
                 case _:
                     yield from self._step(operation, Site(self.name, operation, here))
 

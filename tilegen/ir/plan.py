@@ -747,12 +747,13 @@ class StoreVector:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Element-wise operations carried out together, a few columns at a time, over accumulators of one width.
+    """Element-wise operations carried out together, a few columns at a time, over accumulators of one width; and the
+    tiles that they read.
 
     Fragments stored nowhere (`Fragment.storage` empty) exist inside a Sweep only, a few columns of them at a time.
     """
 
-    body: tuple[Map | RowFold | Relayout, ...]
+    body: tuple[Map | RowFold | Relayout | ReadShared, ...]
     span: Span
     statement: str = ""
 

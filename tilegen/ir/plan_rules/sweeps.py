@@ -42,8 +42,9 @@ def check_vote(role: ir.RolePlan, vote: ir.IfVote) -> Iterator[str]:
     if layout != "row":
         yield f"{vote.fragment} has layout {layout}, row is wanted"
     for operation in vote.body:
-        if not isinstance(operation, VOTED):
-            yield f"a {type(operation).__name__} that some warps may not reach"
+        for inner in (operation, *(operation.body if isinstance(operation, ir.Sweep) else ())):
+            if not isinstance(inner, VOTED):
+                yield f"a {type(inner).__name__} that some warps may not reach"
 
 
 def check_spoiled(branch: ir.IfSpoiled) -> Iterator[str]:

@@ -439,7 +439,7 @@ class Values:
         running, shift = self.state(e), self.shift(e)
         new, scale, grown = (self._fragment(f"{e.name}.{part}", "row", 1, span) for part in ("new", "scale", "grown"))
         transient = self._transient(f"{weight.name}.here", source, span)
-        body: list[Map | RowFold | Relayout] = [
+        body: list[Map | RowFold | Relayout | ReadShared] = [
             Map(transient, self._weighted(weight, source), weight.span, weight.statement)
         ]
         parts = {o.name: self._fragment(f"{o.name}.part", "row", 1, o.span) for o in group.sums}
@@ -499,6 +499,8 @@ class Values:
         before: list[Operation] = []
         tiles: list[str] = []
         touched: list[str] = []
+        passing: list[ReadShared] = []  # tiles that never fill a fragment
+        over = o.name in self.c.storage
 
         def element(r: Read) -> ElementExpr:
             loaded = self._load(r, shape, before)
@@ -506,6 +508,8 @@ class Values:
                 if isinstance(loaded, Element):
                     touched.append(loaded.fragment)
                 return loaded
+            if r.name in self.c.tiles and over:
+                return Element(self._pass_tile(r, passing, tiles))
             name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else self.fragment_of(r.name)
             if name not in self.known:
                 return Value(name)  # a uniform value
@@ -525,7 +529,8 @@ class Values:
         if shape.layout == "acc":
             value = self._once_a_row(value, o, before)
         out = self._declare(o)
-        before.append(Map(out, value, o.span, o.statement))
+        made = Map(out, value, o.span, o.statement)
+        before.append(Sweep((*passing, made), o.span, o.statement) if passing else made)
         return self._made(before, out, *touched, read_tiles=tuple(tiles))
 
     def _once_a_row(self, value: ElementExpr, o: Elementwise, before: list[Operation]) -> ElementExpr:
@@ -575,15 +580,32 @@ class Values:
     def _read_tile(self, r: Read, out: list[Operation], tiles: list[str]) -> str:
         """This warpgroup's rows of a tile, read once an iteration."""
         tile = r.name
-        g = self.c.tiles[tile]
-        rows = self.c.scheduled.workers.axis
-        if g.row_axis != rows:
-            fail(Code.TILE_ROWS, r.span, tile=tile, rows=rows)
-        apart = self.c.rings[tile].parts > 1
-        name = self._fragment(f"{tile}.regs", "acc", g.cols, r.span)
+        cols = self._own_columns(r)
+        name = self._fragment(f"{tile}.regs", "acc", cols, r.span)
         if tile not in self.tile_reads:
             self.tile_reads[tile] = name
-            out.append(ReadShared(name, Slot(tile, f"{tile}_read"), 0 if apart else WARPGROUP_ROWS, r.span, tile))
+            out.append(self._read_shared(name, r))
         if tile not in tiles:
             tiles.append(tile)
         return name
+
+    def _pass_tile(self, r: Read, passing: list[ReadShared], tiles: list[str]) -> str:
+        """The same in a sweep, beside an accumulator that fills the registers already."""
+        name = f"{r.name}.here"
+        cols = self._own_columns(r)
+        self.known.setdefault(name, Fragment(name, "acc", WARPGROUP_ROWS, cols, DType.F32, "", r.span))
+        if r.name not in tiles:
+            tiles.append(r.name)
+            passing.append(self._read_shared(name, r))
+        return name
+
+    def _own_columns(self, r: Read) -> int:
+        """Columns of a tile whose rows are shared out to the consumers."""
+        g = self.c.tiles[r.name]
+        if g.row_axis != self.c.scheduled.workers.axis:
+            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=self.c.scheduled.workers.axis)
+        return g.cols
+
+    def _read_shared(self, fragment: str, r: Read) -> ReadShared:
+        apart = self.c.rings[r.name].parts > 1
+        return ReadShared(fragment, Slot(r.name, f"{r.name}_read"), 0 if apart else WARPGROUP_ROWS, r.span, r.name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, Relayout, RowFold, Sweep
+from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep
 from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
 from tilegen.targets.hopper.emit.scope import RoleScope
+from tilegen.targets.hopper.emit.tensors import geometry, load_pair
 
 _HELPERS = {"max": "maximum", "min": "minimum"}  # macros of templates/hopper/arithmetic.j2
 _NEVER = -(1 << 30)  # a column limit that keeps nothing
@@ -207,6 +208,9 @@ def sweep(r: RoleScope, op: Sweep) -> str:
                 here = names.give(("here", f.name), f.name)
                 printer.local[f.name] = f"{here}[i]"
                 steps.append({"kind": "map", "out": "", "here": here, "value": value, "shared": shared})
+        elif isinstance(o, ReadShared):
+            steps.append(_read(printer, r, o))
+            registers = r.fragments[o.out].registers
         elif isinstance(o, RowFold):
             out = printer.fragment(r.fragments[o.out], written=True)
             chains = names.give(("chains", o.out), f"{o.out}_chains")
@@ -229,6 +233,23 @@ def sweep(r: RoleScope, op: Sweep) -> str:
     )
     arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
     return f"{name}({', '.join(arguments)});"
+
+
+def _read(printer: ElementPrinter, r: RoleScope, op: ReadShared) -> dict[str, object]:
+    """A tile's elements, four at a time: the address of the thread's first is worked out once, and what a block of
+    columns adds to it changes bits that are crossed with nothing but the row."""
+    buffer = r.plan.buffer(r.plan.ring(op.slot.ring).buffer)
+    names, g = printer.names, geometry(r, buffer)
+    tile = names.give(("tile", op.slot.ring), "tile")
+    printer.parameters.append((f"unsigned {tile}", r.slot(op.slot, 0, op.row_offset * buffer.line)))
+    row, column = r.functions.helper("first_row"), r.functions.helper("first_column")
+    start = f"{tile} + {row}() * {buffer.line} + {column}() * {buffer.dtype.bytes}"
+    at = names.give(("at", op.slot.ring), f"{op.slot.ring}_at")
+    crossed = f"{g['swizzle']}({start})" if g["swizzle"] else start
+    printer.before.append(f"const unsigned {at} = {crossed};")
+    here = names.give(("here", op.out), op.slot.ring)
+    printer.local[op.out] = f"{here}[i]"
+    return {"kind": "read", "here": here, "at": at, "load": load_pair(r, buffer), "bytes": buffer.dtype.bytes, **g}
 
 
 def _four(printer: ElementPrinter, r: RoleScope, fragment: str) -> dict[str, str]:

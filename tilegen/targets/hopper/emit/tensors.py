@@ -17,7 +17,8 @@ _TO = {DType.BF16: "to_bf16", DType.F16: "to_f16"}
 _PAIR = {DType.F32: "load_pair_f32", DType.I32: "load_pair_i32", DType.BOOL: "load_pair_bool"}
 
 
-def _geometry(r: RoleScope, b: Buffer) -> dict[str, object]:
+def geometry(r: RoleScope, b: Buffer) -> dict[str, object]:
+    """How a tile lies in shared memory, and the function that crosses its addresses."""
     if b.chunk % 8:
         raise ValueError(f"{b.name}: chunks of {b.chunk} elements are not read by blocks of 8 columns")
     wish = f"swizzle_{b.swizzle}"
@@ -34,22 +35,24 @@ def _to_element(r: RoleScope, dtype: DType) -> str:
     return r.functions.helper(_TO[dtype]) if dtype in _TO else {DType.F32: "", DType.I32: "__float2int_rn"}[dtype]
 
 
+def load_pair(r: RoleScope, b: Buffer) -> str:
+    """The function that reads two neighbouring elements."""
+    if b.dtype in _FROM:
+        return r.functions.specific(f"load_pair_{b.dtype}", "load_pair_16", convert=r.functions.helper(_FROM[b.dtype]))
+    return r.functions.helper(_PAIR[b.dtype])
+
+
 def read_shared(r: RoleScope, op: ReadShared) -> str:
     out = r.fragments[op.out]
     buffer = r.plan.buffer(r.plan.ring(op.slot.ring).buffer)
-    if buffer.dtype in _FROM:
-        convert = r.functions.helper(_FROM[buffer.dtype])
-        load = r.functions.specific(f"load_pair_{buffer.dtype}", "load_pair_16", convert=convert)
-    else:
-        load = r.functions.helper(_PAIR[buffer.dtype])
     name = r.functions.specific(
         f"read_{op.slot.ring}",
         "read_shared",
         out=r.functions.local("read_shared").give(0, out.name),
         registers=out.registers,
         bytes=buffer.dtype.bytes,
-        load=load,
-        **_geometry(r, buffer),
+        load=load_pair(r, buffer),
+        **geometry(r, buffer),
         **_first(r),
     )
     return f"{name}({r.array(out.name)}, {r.slot(op.slot, 0, op.row_offset * buffer.line)});"
@@ -60,7 +63,7 @@ def write_shared(r: RoleScope, op: WriteShared) -> str:
     fields = {
         "source": r.functions.local("write_shared_matrix").give(0, source.name),
         "registers": source.registers,
-        **_geometry(r, buffer),
+        **geometry(r, buffer),
     }
     wish = f"write_{op.buffer}"
     if buffer.dtype in _TO:
