@@ -58,19 +58,34 @@ def attention(
     scale: float,
     causal: bool = False,
     *,
-    softcap: float | None = None,
+    cap: float | None = None,
     slope: Array | None = None,
+    bias: Array | None = None,
+    temperature: Array | None = None,
+    sink: Array | None = None,
     window: tuple[int, int] = (-1, -1),
 ) -> tuple[Array, Array]:
-    """O and LSE. `slope` [H]: ALiBi, slope * (j - i - (Sk - Sq)) added to the (capped) score."""
+    """O and LSE. `slope` [H]: ALiBi, slope * (j - i - (Sk - Sq)) added to the (capped) score. `bias` [B, H, Sq, Sk].
+
+    `sink` [H]: a key more for every row, with this score and values of 0.
+    """
     s = scores(Q, K, scale)
     H, Sq, Sk = s.shape[1:]
-    if softcap is not None:
-        s = softcap * np.tanh(s / softcap)
+    if temperature is not None:
+        s = s * f64(temperature)[None, :, None, None]
+    if cap is not None:
+        s = cap * np.tanh(s / cap)
+    if bias is not None:
+        s = s + f64(bias)
     if slope is not None:
         distance = np.arange(Sk)[None, :] - np.arange(Sq)[:, None] - (Sk - Sq)
         s = s + f64(slope)[None, :, None, None] * distance
-    p, lse = masked_softmax(s, visible(Sq, Sk, causal, window))
+    seen = np.broadcast_to(visible(Sq, Sk, causal, window), s.shape)
+    if sink is not None:
+        s = np.concatenate([s, np.broadcast_to(f64(sink)[None, :, None, None], (*s.shape[:3], 1))], axis=3)
+        seen = np.concatenate([seen, np.ones((*s.shape[:3], 1), dtype=bool)], axis=3)
+    p, lse = masked_softmax(s, seen)
+    p = p[..., :Sk]
     v = np.repeat(f64(V), H // V.shape[2], axis=2)
     return np.einsum("bhij,bjhe->bihe", p, v), lse
 

@@ -45,7 +45,7 @@ def test_a_fault_at_some_length_only_is_found() -> None:
 FA3 = [{"D": d, "causal": c} for d in (64, 128, 256) for c in (False, True)]
 CASES = [
     *(("fa3_fwd", p) for p in FA3),
-    *(("attention_softcap_alibi", p) for p in FA3[:4]),
+    *((f"attention_{score}", p) for score in ("alibi", "bias", "sink", "softcap") for p in FA3[:4]),
     *(("gemm_logsumexp", {"D": d}) for d in (64, 128, 256)),
     *((name, {}) for name in ("copy", "gemm", "gemm_bias_gelu", "row_softmax", "swiglu")),
 ]

@@ -21,12 +21,15 @@ ATTENTION = (
     "B=0,Sq=9,Sk=9,Hk=1,G=1",
 )
 SIZES = {
+    "attention_alibi": ATTENTION,
+    "attention_bias": tuple(sizes.replace("Sk=75", "Sk=72").replace("Sk=9", "Sk=8") for sizes in ATTENTION),
+    "attention_sink": ATTENTION,
+    "attention_softcap": ATTENTION,
     "attention_mixed_heads": ATTENTION[:3],
     "attention_global_tokens": (f"{ATTENTION[1]},globals=20,window=9", "B=1,Sq=90,Sk=300,Hk=1,G=1"),
     "attention_documents": ATTENTION[1:3],
     "attention_prefix_lm": (f"{ATTENTION[0]},prefix=70", ATTENTION[1]),
     "attention_window": (f"{ATTENTION[0]},left=70", f"{ATTENTION[1]},left=20,right=33"),
-    "attention_softcap_alibi": ATTENTION,
     "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8", "M=0,N=8"),
     "fa3_fwd": ATTENTION,
     "fa3_varlen": (

@@ -42,12 +42,15 @@ def test_attention(Sq: int, Sk: int, Hk: int, G: int, causal: bool) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_with_softcap_and_alibi(causal: bool) -> None:
-    sizes = {"B": 2, "Sq": 50, "Sk": 70, "Hk": 2, "G": 2}
-    data, got, scalars = run("samples/attention_softcap_alibi.tile", {"D": 64, "causal": causal}, sizes)
-    out, LSE = formulas.attention(
-        data["Q"], data["K"], data["V"], scalars["scale"], causal, softcap=scalars["softcap"], slope=data["slope"]
-    )
+@pytest.mark.parametrize(
+    ("score", "given"),
+    [("alibi", ["slope"]), ("bias", ["Bias"]), ("sink", ["sink", "temperature"]), ("softcap", ["cap"])],
+)
+def test_attention_with_other_scores(score: str, given: list[str], causal: bool) -> None:
+    sizes = {"B": 2, "Sq": 80, "Sk": 70, "Hk": 2, "G": 2}
+    data, got, scalars = run(f"samples/attention_{score}.tile", {"D": 64, "causal": causal}, sizes)
+    more = {name.lower(): data[name] if name in data else scalars[name] for name in given}
+    out, LSE = formulas.attention(data["Q"], data["K"], data["V"], scalars["scale"], causal, **more)
     close(got["O"], out)
     close(got["LSE"], LSE)
 

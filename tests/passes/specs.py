@@ -38,11 +38,16 @@ CASES: tuple[tuple[str, dict[str, ParamValue]], ...] = (
     ("gemm_logsumexp", {"D": 256}),
     ("row_softmax", {}),
     ("copy", {}),
-    ("attention_softcap_alibi", {}),
-    ("attention_softcap_alibi", {"causal": False, "D": 64}),
     ("attention_window", {"D": 64}),
     ("attention_global_tokens", {"D": 64}),
     ("attention_documents", {"D": 64}),
+    ("attention_alibi", {}),
+    ("attention_alibi", {"causal": False, "D": 64}),
+    ("attention_bias", {}),
+    ("attention_bias", {"causal": True, "D": 64, "W": "f32"}),
+    ("attention_sink", {}),
+    ("attention_softcap", {}),
+    ("attention_softcap", {"causal": False, "D": 64}),
 )
 
 

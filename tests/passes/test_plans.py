@@ -135,10 +135,10 @@ WINDOWS = {"attention_window": {"left": 70, "right": 0}, "attention_global_token
 SIZES |= {name: [{**sizes, **scalars} for sizes in SIZES["fa3_fwd"]] for name, scalars in WINDOWS.items()}
 SIZES |= {
     "attention_documents": SIZES["fa3_fwd"],
-    "attention_softcap_alibi": SIZES["fa3_fwd"],
     "gemm_bias_gelu": SIZES["gemm"],
     "swiglu": SIZES["gemm"],
 }
+SIZES |= {f"attention_{score}": SIZES["fa3_fwd"] for score in ("alibi", "bias", "sink", "softcap")}
 
 
 @every_sample

@@ -79,8 +79,8 @@ class Evaluator:
                 field = apply(op, fields)
                 if expr.dtype is DType.I32:
                     return Field.exact(field.axes, field.value)
-                for position, factor in zip(args, reversed(fields), strict=False):
-                    if op == "mul" and position.dtype is DType.I32 and _has_position(position):
+                for arg, factor in zip(args, reversed(fields), strict=False):
+                    if op == "mul" and arg.dtype is DType.I32 and _has_position(arg):
                         field = loosened(field, POSITIONS * ULP * np.abs(factor.value), factor.axes)
                 return field
             case Cast(value, dtype):

@@ -6,7 +6,8 @@ What an implementation may do, and what each costs here:
 - *Element-wise f32 arithmetic*: one unit in the last place, ULP * |result|, per operation. Rounding to nearest
   costs half of that; the rest pays for contraction to fma and for constants folded into one another.
 - *Built-ins*: the errors that PTX states for `ex2.approx`, `lg2.approx`, `rcp.approx`, `rsqrt.approx`; e**x is
-  computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value. Results under the smallest normal f32 may be zero.
+  computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value.
+  Results under the smallest normal f32 may be zero.
 - *Positions*: a factor times a whole-number expression of positions may be taken apart into what is the same for a
   block and what varies inside it, at most POSITIONS positions: a unit of the factor for each of them.
 - *Sums*: `summation_error`. An f32 sum of n terms makes n roundings, to nearest, each at most half a unit of a

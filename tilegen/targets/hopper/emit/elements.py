@@ -160,6 +160,8 @@ class ElementPrinter:
             return f"({self.truth(condition)} ? {self._float(a)} : {self._float(b)})"
         if e.op == "div" and (factor := self._reciprocal(e.args[1])):
             return f"__fmul_rn({self._float(e.args[0])}, {factor})"
+        if e.op in ("mul", "fma") and e.args[1] == Past() and _is_uniform_value(e.args[0]):
+            self._per_lane(e.args[0])
         if e.op == "round":
             call = self.helper(_ROUNDINGS[e.dtype]) if e.dtype in _ROUNDINGS else ""
         else:
@@ -190,6 +192,13 @@ class ElementPrinter:
         name = self._known[e] = self.names.give(("ahead", e), "u")
         self.before.append(f"const float {name} = {text};")
         return name
+
+    def _per_lane(self, e: ElementExpr) -> None:
+        """Have a uniform factor of a column number in a register of each lane: an instruction takes one constant."""
+        if ("lane", e) not in self._known:
+            text = self._float(e)
+            name = self._known[e] = self._known["lane", e] = self.names.give(("lane", e), f"{text}_lane")
+            self.before.append(f"const float {name} = {self.helper('per_lane')}({text});")
 
     def truth(self, e: ElementExpr) -> str:
         """The expression as a condition."""
@@ -275,6 +284,10 @@ class ElementPrinter:
             return first
         past = _COLUMN_OF["acc"] if e.col_factor == 1 else f"{e.col_factor} * ({_COLUMN_OF['acc']})"
         return f"__fadd_rn({first}, (float)({past}))"
+
+
+def _is_uniform_value(e: ElementExpr) -> bool:
+    return isinstance(e, Value | IntValue) or _is_uniform(e)
 
 
 def _is_uniform(e: ElementExpr) -> bool:
