@@ -22,14 +22,18 @@ def attention(
     causal: bool,
     scale: float | None = None,
     *,
-    softcap: float | None = None,
+    cap: float | None = None,
     slope: Tensor | None = None,
+    bias: Tensor | None = None,
+    temperature: Tensor | None = None,
+    sink: Tensor | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
     """O [B, Sq, H, DV] and LSE [B, H, Sq] of Q [B, Sq, H, D], K [B, Sk, Hk, D] and V [B, Sk, Hk, DV]; causal at the
     bottom right.
 
-    Rows without a key are 0 and -inf. softcap, slope [H]: as samples/attention_softcap_alibi.tile has them.
+    Rows without a key are 0 and -inf. cap, slope [H], bias [B, H, Sq, Sk], temperature and sink [H]: as the samples
+    attention_softcap, _alibi, _bias and _sink have them.
     """
     B, Sq, H, D = q.shape
     Sk, Hk = k.shape[1:3]
@@ -47,13 +51,19 @@ def attention(
                 part = slice(start, min(start + rows, Sq))
                 last = torch.arange(part.start, part.stop, device=q.device)[:, None] + (Sk - Sq)
                 s = (q[b, part, h].to(dtype) @ kt).mul_(scale)
-                if softcap is not None:
-                    s = softcap * torch.tanh(s / softcap)
+                if temperature is not None:
+                    s *= temperature[h].to(dtype)
+                if cap is not None:
+                    s = cap * torch.tanh(s / cap)
+                if bias is not None:
+                    s += bias[b, h, part].to(dtype)
                 if slope is not None:
                     s += slope[h].to(dtype) * (keys - last)
                 if causal:
                     s.masked_fill_(keys > last, float("-inf"))
                 lse[b, h, part] = s.logsumexp(-1)
+                if sink is not None:
+                    lse[b, h, part] = torch.logaddexp(lse[b, h, part], sink[h].to(dtype))
                 s.sub_(lse[b, h, part, None]).exp_()
                 out[b, part, h] = torch.where(lse[b, h, part, None].isneginf(), 0.0, s @ vs)
     return out, lse

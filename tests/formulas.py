@@ -37,7 +37,7 @@ def masked_softmax(s: Array, seen: Array) -> tuple[Array, Array]:
     """Weights and logsumexp along the last axis; rows that see nothing give weights 0 and -inf."""
     with np.errstate(invalid="ignore", divide="ignore"):
         m = np.max(np.where(seen, s, -np.inf), axis=-1, initial=-np.inf, keepdims=True)
-        e = np.where(seen, np.exp(s - np.where(np.isneginf(m), 0.0, m)), 0.0)
+        e = np.exp(np.where(seen, s - np.where(np.isneginf(m), 0.0, m), -np.inf))
         z = e.sum(axis=-1, keepdims=True)
         p = np.where(z == 0, 0.0, e / z)
         lse = np.where(np.isneginf(m), -np.inf, m + np.log(z))[..., 0]

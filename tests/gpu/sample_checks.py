@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,7 +91,7 @@ _FACTORS: dict[str, dict[str, Callable[[dict[str, int]], float]]] = {
     "gemm_bias_gelu": {"A": _even, "B": _even},
     "swiglu": {"X": _even, "W1": _even, "W2": _even},
     "row_softmax": {"X": lambda _: 3.0},
-    "attention_softcap_alibi": {"slope": lambda _: 0.02},
+    "attention_alibi": {"slope": lambda _: 0.02},
 }
 
 
@@ -124,9 +125,12 @@ def _copy(k: Kernel, i: Tensors, o: Tensors) -> list[Distance]:
     return [Distance(faults=[] if same_bits(i["X"], o["Y"]) else ["Y is not X, bit by bit"])]
 
 
-def _softcap_alibi(k: Kernel, i: Tensors, o: Tensors) -> list[Distance]:
-    causal = dict(k.program.params)["causal"]
-    want = attention(i["Q"], i["K"], i["V"], bool(causal), softcap=30.0, slope=i["slope"])
+def _scored(k: Kernel, i: Tensors, o: Tensors) -> list[Distance]:
+    """Attention with another score: what its sample has beside Q, K and V."""
+    more: dict[str, Any] = {name.lower(): x for name, x in i.items() if name not in ("Q", "K", "V")}
+    if k.name == "attention_softcap":
+        more["cap"] = 30.0
+    want = attention(i["Q"], i["K"], i["V"], bool(dict(k.program.params)["causal"]), **more)
     return [attention_distance(o["O"], o["LSE"], *want)]
 
 
@@ -137,5 +141,8 @@ _CHECKS: dict[str, Callable[[Kernel, Tensors, Tensors], list[Distance]]] = {
     "gemm_logsumexp": _gemm_logsumexp,
     "row_softmax": _row_softmax,
     "copy": _copy,
-    "attention_softcap_alibi": _softcap_alibi,
+    "attention_alibi": _scored,
+    "attention_bias": _scored,
+    "attention_sink": _scored,
+    "attention_softcap": _scored,
 }

@@ -47,7 +47,7 @@ class Elementwise:
 @dataclass(frozen=True)
 class Tilt:
     """slope * position: what an exponent's argument has beside its source. `slope` names a value that does not vary
-    along the folded axes; the position does, by one of them with a coefficient of 1 or -1."""
+    along the folded axes; the position does, by one of them with a coefficient of 1."""
 
     slope: str
     position: Affine

@@ -63,7 +63,7 @@ def verify(program: FoldedProgram) -> None:
         if isinstance(op, Exponent):
             for tilt in op.tilts:
                 along = [c for axis, c in tilt.position.terms if axis in op.over]
-                if set(known[tilt.slope].axes) & set(op.over) or [abs(c) for c in along] != [1]:
+                if set(known[tilt.slope].axes) & set(op.over) or along != [1]:
                     _fault(op, f"{tilt.slope} is no slope along {', '.join(op.over)}")
         if isinstance(op, Output):
             tensor = tensors.get(op.tensor)

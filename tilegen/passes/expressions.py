@@ -81,10 +81,10 @@ def whole_affine(expr: Expr) -> Affine | None:
         return None
     a, *rest = (a for a in args if a is not None)
     if expr.op == "neg":
-        return _times(a, Poly.const(-1))
+        return times(a, Poly.const(-1))
     (b,) = rest
     if expr.op != "mul":
-        b = b if expr.op == "add" else _times(b, Poly.const(-1))
+        b = b if expr.op == "add" else times(b, Poly.const(-1))
         terms = dict(a.terms)
         for axis, coefficient in b.terms:
             terms[axis] = terms.get(axis, 0) + coefficient
@@ -94,10 +94,11 @@ def whole_affine(expr: Expr) -> Affine | None:
     constant = a.offset.constant
     if a.terms or (b.terms and constant is None):
         return None
-    return _times(b, a.offset)
+    return times(b, a.offset)
 
 
-def _times(affine: Affine, factor: Poly) -> Affine:
+def times(affine: Affine, factor: Poly) -> Affine:
+    """Their product; the factor is a constant, unless the expression has no axes."""
     by = factor.constant or 0
     terms = tuple((axis, c * by) for axis, c in affine.terms if by)
     return Affine(terms, affine.offset * factor, affine.span)

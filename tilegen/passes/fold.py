@@ -26,6 +26,7 @@ from tilegen.ir.folded import (
     Tilt,
     Weight,
 )
+from tilegen.ir.poly import Poly
 from tilegen.ir.reach import AxisTree
 from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Number, Position, Read, TileProgram
 from tilegen.ir.walk import parts
@@ -43,6 +44,7 @@ from tilegen.passes.expressions import (
     reads,
     rebuild,
     simplify,
+    times,
     whole_affine,
 )
 from tilegen.syntax.span import Span
@@ -407,9 +409,11 @@ class _Folder:
         if len(bound) != 1 or any(kind != "mul" for kind, _ in free):
             return None
         position = whole_affine(bound[0])
-        if position is None or [abs(c) for axis, c in position.terms if axis in over] != [1]:
+        along = [c for axis, c in position.terms if axis in over] if position else []
+        if position is None or along not in ([1], [-1]):
             return None
-        return product([f for _, f in free], term.span), position
+        slope = product([*(f for _, f in free), number(along[0], term.span)], term.span)
+        return slope, times(position, Poly.const(along[0]))
 
     def begun(self, extra: tuple[Expr, ...], exponent: Read, statement: str, span: Span) -> str:
         """The name of what the extra terms of a scaled sum add up to, relative to the exponent that it begins with."""

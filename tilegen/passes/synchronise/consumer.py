@@ -144,7 +144,7 @@ class Consumer:
         """The states that begin with a value computed before their loop."""
         for step in phase.steps:
             o = self.c.scheduled.op(step.op)
-            if isinstance(o, Exponent | Reduce) and o.start is not None:
+            if isinstance(o, Exponent | Reduce) and o.start is not None and carried(o, self.c.stream):
                 self.out += self.values.begin(o)
 
     def _last_phase_of_residents(self) -> dict[str, int]:

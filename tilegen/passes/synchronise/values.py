@@ -14,7 +14,6 @@ from tilegen.ir.folded import (
     Product,
     Reduce,
     Rescale,
-    Tilt,
     Weight,
 )
 from tilegen.ir.plan import (
@@ -31,6 +30,7 @@ from tilegen.ir.plan import (
     Mask,
     Operation,
     Past,
+    Place,
     QuadReduce,
     ReadShared,
     Relayout,
@@ -346,7 +346,7 @@ class Values:
         argument = self._transient(f"{o.name}.here", source, span)
         folded = Sweep(
             (
-                Map(argument, self._inclined(o, source, self._past(o)), span, name),
+                Map(argument, self._inclined(o, source, Compute("mul", (self._slope(o), Past()))), span, name),
                 RowFold(out, argument, "max", "thread", span, name),
             ),
             span,
@@ -371,7 +371,7 @@ class Values:
 
     def _lead(self, o: Exponent | Weight) -> ElementExpr:
         """What the tilts add at the first column that a lane holds of each of its rows."""
-        shape = self._columns(o)
+        shape = self.shape(self.c.scheduled.op(o.source))
         total: ElementExpr | None = None
         for tilt in o.tilts:
             at = place(tilt.position, shape, self.c.scheduled)
@@ -380,20 +380,12 @@ class Values:
         assert total is not None
         return total
 
-    def _past(self, o: Exponent | Weight) -> ElementExpr:
-        """What the tilts add past the first column."""
-        shape = self._columns(o)
-        total: ElementExpr | None = None
-        for tilt in o.tilts:
-            slope = self._value(tilt.slope)
-            if dict(tilt.position.terms)[shape.cols or ""] < 0:
-                slope = Compute("neg", (slope,))
-            total = slope if total is None else Compute("add", (total, slope))
-        assert total is not None
-        return Compute("mul", (total, Past()))
-
-    def _columns(self, o: Exponent | Weight) -> Shape:
-        return self.shape(self.c.scheduled.op(o.source))
+    def _slope(self, o: Exponent | Weight) -> ElementExpr:
+        """What the tilts add for each column past the first."""
+        total, *more = (self._value(tilt.slope) for tilt in o.tilts)
+        for slope in more:
+            total = Compute("add", (total, slope))
+        return total
 
     def _inclined(self, o: Exponent | Weight, source: str, beside: ElementExpr) -> ElementExpr:
         """factor * source + beside."""
@@ -419,8 +411,7 @@ class Values:
     def _weighted(self, o: Weight, source: str) -> ElementExpr:
         shift = Element(f"{o.exponent}.shift")
         if o.tilts:
-            slope, past = self._past(o).args  # type: ignore[union-attr]
-            beside = Compute("fma", (slope, past, Element(f"{o.name}.lead")))
+            beside = Compute("fma", (self._slope(o), Past(), Element(f"{o.name}.lead")))
             return Compute("ex2", (self._inclined(o, source, beside),))
         if o.factor is None:
             return Compute("ex2", (Compute("sub", (Element(source), shift)),))
@@ -482,7 +473,11 @@ class Values:
             fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
         state = self.state(o)
         if not carried(o, self.c.stream):
-            return self._made([RowFold(state, source.name, o.kind, "quad", o.span, o.statement)], state, o.source)
+            whole: list[Operation] = [RowFold(state, source.name, o.kind, "quad", o.span, o.statement)]
+            if o.start is not None:
+                more = Compute(_COMBINE[o.kind], (Element(state), self._brought(o, self._value(o.start))))
+                whole.append(Map(state, more, o.span, o.statement))
+            return self._made(whole, state, o.source)
         part = self._fragment(f"{o.name}.part", "row", 1, o.span)
         if o.exponent in self.moving:
             combined = Compute("fma", (Element(state), Element(f"{o.exponent}.scale"), Element(part)))
@@ -493,6 +488,14 @@ class Values:
             Map(state, combined, o.span, o.statement),
         ]
         return self._made(operations, state, part, o.source, partial=(o.name, o.kind))
+
+    def _brought(self, o: Reduce, begun: ElementExpr) -> ElementExpr:
+        """What a fold begins with, brought from the exponent that begins to the final one."""
+        exponent = self.c.scheduled.op(o.exponent) if o.exponent else None
+        if not isinstance(exponent, Exponent) or exponent.start is None:
+            return begun
+        moved = Compute("sub", (self._value(exponent.start), Element(self.shift(exponent))))
+        return Compute("mul", (begun, Compute("ex2", (moved,))))
 
     def _elementwise(self, o: Elementwise) -> Made:
         shape = self.shape(o)
@@ -543,10 +546,13 @@ class Values:
                 return self.known[e.fragment].layout == "row"
             if isinstance(e, Coordinate):
                 return e.along == "row"
+            if isinstance(e, Place):
+                return not e.col_factor
             return not isinstance(e, Compute) or all(map(row_only, e.args))
 
         def varies(e: ElementExpr) -> bool:
-            return isinstance(e, Element | Coordinate) or (isinstance(e, Compute) and any(map(varies, e.args)))
+            own = isinstance(e, Element | Coordinate | Place)
+            return own or (isinstance(e, Compute) and any(map(varies, e.args)))
 
         def hoisted(e: ElementExpr) -> ElementExpr:
             if e not in made:
