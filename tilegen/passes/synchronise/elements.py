@@ -44,10 +44,14 @@ _SAME = frozenset(
 )
 
 
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+
+
 def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Read], ElementExpr]) -> ElementExpr:
     """`expr` over a value of this shape; `element` says how a read is spelled."""
 
-    def walk(e: Expr) -> ElementExpr:
+    def walk(e: Expr, compared: bool = False) -> ElementExpr:
+        """compared: a side of a comparison, which is made in whole numbers where its sides are."""
         if isinstance(e, Number):
             return Literal(e.value)
         if isinstance(e, Symbol):
@@ -61,10 +65,12 @@ def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Rea
                 fail(Code.FUNCTION_UNSUPPORTED, e.span, function=str(e.dtype))
             inner = walk(e.value)
             return inner if e.dtype is DType.F32 else Compute("round", (inner,), e.dtype)
-        if isinstance(e, Apply) and shape.layout == "acc" and positions(e) and (at := whole_affine(e)) is not None:
-            return place(at, shape, scheduled)
         if isinstance(e, Apply):
-            done = _operation(e, [walk(a) for a in e.args])
+            at = whole_affine(e) if shape.layout == "acc" and positions(e) and not compared else None
+            if at is not None:
+                return place(at, shape, scheduled)
+            whole = e.op in _COMPARISONS or (compared and e.dtype is DType.I32)
+            done = _operation(e, [walk(a, whole) for a in e.args])
             return _gathered(done) if shape.layout == "acc" else done
         raise AssertionError(f"a fold is left in an element-wise value at {e.span}")
 
