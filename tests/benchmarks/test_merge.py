@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import merge as script
+from benchmarks.forms import Ragged
 from tilegen.bench import plot
 from tilegen.bench.merge import merge, read
 from tilegen.bench.report import Ratio, Report
@@ -73,8 +74,9 @@ def test_a_panel_a_head_size_and_a_line_a_provider_and_mask() -> None:
     assert [S for S, _ in panel["tilegen", "full"]] == [512, 2048, 8192]
     assert panel["tilegen", "full"][0][1] == pytest.approx(1.5 * panel["cuDNN", "full"][0][1])
     assert plot.lines(run("a", (SHORT, {"tilegen": [1.0]}))) == {}
-    gemm = Cell(Gemm(1, 2, 3), samples={"tilegen": [Sample(1.0)]})
-    assert plot.lines(Report("Products", {}, {}, [gemm], ["tilegen"], "tilegen")) == {}
+    for workload in (Gemm(1, 2, 3), Ragged(True)):  # without a length, or without one length
+        cell = Cell(workload, samples={"tilegen": [Sample(1.0)]})
+        assert plot.lines(Report("Others", {}, {}, [cell], ["tilegen"], "tilegen")) == {}
 
 
 def test_the_figure_is_drawn(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.test_commands import fails, tilegen
@@ -81,7 +82,20 @@ def test_a_spec_runs_beside_the_peers_that_compute_the_same(contests: list[dict[
     assert [p.name for p in asked["providers"]] == ["tilegen", "cuBLAS"]
 
 
-def test_other_specs_run_alone(contests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "size", "shapes"),
+    [
+        ("copy", "M=128,N=64", [(128, 64)]),
+        ("fa3_varlen", "Sq=[5,0,9],Sk=[7,3,9],Hk=1,G=2", [(14, 2, 64), (2, 14)]),
+    ],
+)
+def test_other_specs_run_alone(
+    contests: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    size: str,
+    shapes: list[tuple[int, ...]],
+) -> None:
     class HostArray:
         """A numpy array for one on the GPU, so that the kernel runs in the emulator."""
 
@@ -98,11 +112,14 @@ def test_other_specs_run_alone(contests: list[dict[str, Any]], monkeypatch: pyte
     monkeypatch.setattr(bench, "DeviceArray", HostArray)
     monkeypatch.setattr(bench, "seconds_on_gpu", seconds)
     monkeypatch.setattr(bench.machine, "reader", lambda: lambda: (1500, None))
-    done = tilegen("bench", COPY, "--size", "M=128,N=64", "--rounds", 2)
+    params = ["-D", "D=64"] if name == "fa3_varlen" else []
+    done = tilegen("bench", SAMPLES / f"{name}.tile", *params, "--size", size, "--rounds", "2")
     assert done.exit_code == 0, done.output
     assert contests == []
     assert "1000.0" in done.stdout
-    assert launched[0].shape == (128, 64)
+    outputs = launched[0] if isinstance(launched[0], tuple) else (launched[0],)
+    assert [x.shape for x in outputs] == shapes
+    assert all(np.isfinite(x.astype(np.float32)).all() for x in outputs)
     assert "2 rounds, alone" in done.stdout
 
 

@@ -25,7 +25,7 @@ def lines(report: Report) -> dict[str, dict[int, dict[tuple[str, str], list[tupl
     out: dict[str, dict[int, dict[tuple[str, str], list[tuple[int, float]]]]] = {}
     for cell in report.cells:
         columns = cell.workload.columns
-        if not {"S", "D"} <= columns.keys():
+        if not (columns.get("S", "").isdigit() and columns.get("D", "").isdigit()):
             continue
         rest = ", ".join(f"{name}={value}" for name, value in columns.items() if name not in _GIVEN)
         for name in report.names:
