@@ -17,6 +17,7 @@ from tilegen.ir.uniform import evaluate, evaluate_all
 _Numbers = npt.NDArray[np.int64]
 THREADS = 1024  # of the kernel that deals out items made of sequences
 BUCKETS = 256  # of costs, that units are ordered by
+MOST_CTAS = 1024  # that the device deals out to: a power of 2, more than a GPU has multiprocessors
 _SHORT = 256  # items of one cost that are dealt sooner one by one than all at once
 
 
@@ -186,10 +187,11 @@ def deal_sequences(
     for n, name in enumerate(table.fields):
         rows[:count, 1 + n] = bound[name] if count else 0
     dealt: npt.NDArray[np.int32] = np.zeros((rounds_of(table, values, ctas), ctas, table.width), np.int32)
-    loads = np.zeros(ctas, np.float32)
+    loads, numbers = np.zeros(ctas, np.float32), np.arange(ctas)
     for n in range(-(-count // ctas) + 1):
         rank = np.empty(ctas, np.int64)
-        rank[np.argsort(loads, kind="stable")] = np.arange(ctas)  # the costliest item to the CTA with the least work
+        keys = loads.view(np.int32) & -MOST_CTAS | numbers  # loads that differ in the last bits only are alike
+        rank[np.argsort(keys)] = numbers  # the costliest item to the CTA with the least work
         items = np.minimum(n * ctas + rank, count)
         dealt[n] = rows[items]
         loads += np.where(items < count, np.append(costs, 0)[items], 0).astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.deal import BUCKETS, THREADS
+from tilegen.ir.deal import BUCKETS, MOST_CTAS, THREADS
 from tilegen.ir.plan import Lengths, Let, Plan, SizeParam
 from tilegen.ir.uniform import Uniform, symbols
 from tilegen.targets.hopper.emit.functions import Functions
@@ -40,6 +40,7 @@ def add_deal_kernel(plan: Plan, functions: Functions) -> None:
         scan=functions.helper("block_scan"),
         threads=THREADS,
         buckets=BUCKETS,
+        most_ctas=MOST_CTAS,
         width=table.width,
         parameters=parameters,
         lengths=[_lengths(x, names, integers) for x in q.lengths],
