@@ -29,19 +29,27 @@ def _starts(lengths: Lengths) -> Tensor:
     return torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=DEVICE)
 
 
+def _place(tokens: int, heads: int, D: int, dtype: torch.dtype, layout: str) -> Placed:
+    """Layouts as for `place`; "swapped": head by head."""
+    if layout != "swapped":
+        return place((tokens, heads, D), dtype, layout)
+    stored = place((heads, tokens, D), dtype)
+    return Placed(stored.tensor.transpose(0, 1), stored.memory)
+
+
 def _inputs(k: Kernel, q: Lengths, keys: Lengths, Hk: int, G: int, seed: int, layout: str = "dense") -> dict[str, Any]:
     g, D = generator(seed), int(_param(k, "D"))
     out: dict[str, Any] = {"cu_q": _starts(q), "cu_k": _starts(keys)}
     for name, tokens, heads in (("Q", sum(q), Hk * G), ("K", sum(keys), Hk), ("V", sum(keys), Hk)):
         values = torch.randn((tokens, heads, D), device=DEVICE, generator=g)
-        out[name] = place((tokens, heads, D), _type(k), layout).fill(values)
+        out[name] = _place(tokens, heads, D, _type(k), layout).fill(values)
     return out
 
 
 def _outputs(k: Kernel, tokens: int, H: int, layout: str = "dense") -> dict[str, Placed]:
     of_lse = "framed" if layout == "framed" else "dense"
     return {
-        "O": place((tokens, H, int(_param(k, "D"))), _type(k), layout),
+        "O": _place(tokens, H, int(_param(k, "D")), _type(k), layout),
         "LSE": place((H, tokens), torch.float32, of_lse),
     }
 

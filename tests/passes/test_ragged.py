@@ -94,7 +94,8 @@ def agrees(program: TileProgram, plan: Plan, sizes: dict[str, Any], seed: int = 
         assert got[name].shape == result.value.shape
         found = compare(result, got[name], ())
         assert found.right, (name, found)
-    assert check(plan, {**run_symbols(sizes), "sm_count": 3}) == []
+    integers = {name: n for name, n in scalars.items() if isinstance(n, int)}
+    assert check(plan, {**run_symbols(sizes), **integers, "sm_count": 3}) == []
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -103,6 +104,23 @@ def agrees(program: TileProgram, plan: Plan, sizes: dict[str, Any], seed: int = 
 def test_attention_of_any_lengths(text: str, q: list[int], k: list[int], causal: bool) -> None:
     """Cases 9 and 21 among them: sequences without queries, without keys, of neither."""
     agrees(*planned(text, causal=causal), {"B": len(q), "Sq": q, "Sk": k, "H": 2})
+
+
+CAUSAL = "  domain i, j: j <= i + Sk - Sq if causal"
+WINDOW = SCHEDULED.replace("scalar scale", "scalar left: i32 >= -1 = 20\n  scalar scale").replace(
+    CAUSAL, f"{CAUSAL}\n  domain i, j: i + Sk - Sq - left <= j or j < 3 or j >= Sk - 1 if left >= 0"
+)
+DOCUMENTS = SCHEDULED.replace(
+    "  input  Q:", "  input  doc: i32[B, Sk]\n  input  mine: i32[B, Sq]\n  input  Q:"
+).replace(CAUSAL, f"{CAUSAL}\n  domain b, i, j: mine[b, i] == doc[b, j] or j < 2")
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("text", [WINDOW, DOCUMENTS], ids=["window", "documents"])
+def test_a_domain_counts_from_the_sequences_own_ends(text: str, causal: bool) -> None:
+    """Ranges of a disjunction, a guard on a scalar, conditions on data stored over tokens."""
+    for q, k in (ATTENTION_LENGTHS[2], ATTENTION_LENGTHS[6]):
+        agrees(*planned(text, causal=causal), {"B": len(q), "Sq": q, "Sk": k, "H": 2})
 
 
 @pytest.mark.parametrize("seed", range(4))
