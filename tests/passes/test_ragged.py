@@ -113,12 +113,20 @@ WINDOW = SCHEDULED.replace("scalar scale", "scalar left: i32 >= -1 = 20\n  scala
 DOCUMENTS = SCHEDULED.replace(
     "  input  Q:", "  input  doc: i32[B, Sk]\n  input  mine: i32[B, Sq]\n  input  Q:"
 ).replace(CAUSAL, f"{CAUSAL}\n  domain b, i, j: mine[b, i] == doc[b, j] or j < 2")
+SCORES = (
+    SCHEDULED.replace(
+        "  input  Q:", "  input  slope: f32[H]\n  input  sink: f32[H]\n  input  heat: f32[B, Sq]\n  input  Q:"
+    )
+    .replace("= scale * sum[d]", "= heat[b, i] / sqrt(Sk) * 20 * tanh((slope[h] * (j - i - Sk + Sq) + scale * sum[d]")
+    .replace("k[j, d])\n", "k[j, d])) / 20)\n")
+    .replace("softmax[j](s[i, j])", "softmax[j](s[i, j]; sink[h])")
+)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("text", [WINDOW, DOCUMENTS], ids=["window", "documents"])
-def test_a_domain_counts_from_the_sequences_own_ends(text: str, causal: bool) -> None:
-    """Ranges of a disjunction, a guard on a scalar, conditions on data stored over tokens."""
+@pytest.mark.parametrize("text", [WINDOW, DOCUMENTS, SCORES], ids=["window", "documents", "scores"])
+def test_domains_and_scores_count_from_the_sequences_own_ends(text: str, causal: bool) -> None:
+    """Ranges of a disjunction, a guard on a scalar, conditions on data stored over tokens, lengths in arithmetic."""
     for q, k in (ATTENTION_LENGTHS[2], ATTENTION_LENGTHS[6]):
         agrees(*planned(text, causal=causal), {"B": len(q), "Sq": q, "Sk": k, "H": 2})
 
