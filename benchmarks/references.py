@@ -27,13 +27,15 @@ def attention(
     bias: Tensor | None = None,
     temperature: Tensor | None = None,
     sink: Tensor | None = None,
+    seen: Callable[[int, Tensor, Tensor], Tensor] | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[Tensor, Tensor]:
     """O [B, Sq, H, DV] and LSE [B, H, Sq] of Q [B, Sq, H, D], K [B, Sk, Hk, D] and V [B, Sk, Hk, DV]; causal at the
     bottom right.
 
     Rows without a key are 0 and -inf. cap, slope [H], bias [B, H, Sq, Sk], temperature and sink [H]: as the samples
-    attention_softcap, _alibi, _bias and _sink have them.
+    attention_softcap, _alibi, _bias and _sink have them. seen(batch, i, j): which keys j [Sk] the queries at i
+    [rows, 1] see, besides; both as positions of keys, the last query's being the last key's.
     """
     B, Sq, H, D = q.shape
     Sk, Hk = k.shape[1:3]
@@ -61,6 +63,8 @@ def attention(
                     s += slope[h].to(dtype) * (keys - last)
                 if causal:
                     s.masked_fill_(keys > last, float("-inf"))
+                if seen is not None:
+                    s.masked_fill_(~seen(b, last, keys), float("-inf"))
                 lse[b, h, part] = s.logsumexp(-1)
                 if sink is not None:
                     lse[b, h, part] = torch.logaddexp(lse[b, h, part], sink[h].to(dtype))
