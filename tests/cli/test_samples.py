@@ -27,6 +27,7 @@ SIZES = {
     "attention_softcap": ATTENTION,
     "attention_mixed_heads": ATTENTION[:3],
     "attention_global_tokens": (f"{ATTENTION[1]},globals=20,window=9", "B=1,Sq=90,Sk=300,Hk=1,G=1"),
+    "attention_chunks": ("B=1,N=2,C=100,Hk=1,G=1", "B=2,N=3,C=64,Hk=1,G=2"),
     "attention_documents": ATTENTION[1:3],
     "attention_prefix_lm": (f"{ATTENTION[0]},prefix=70", ATTENTION[1]),
     "attention_window": (f"{ATTENTION[0]},left=70", f"{ATTENTION[1]},left=20,right=33"),

@@ -33,7 +33,12 @@ def _global_tokens(globals: int, window: int) -> Seen:
     return lambda _, i, j: (j < globals) | (i < globals) | ((i - j).abs() <= window)
 
 
+def _chunks(C: int) -> Seen:
+    return lambda _, i, j: i // C == j // C
+
+
 SEEN: dict[str, Callable[..., Seen]] = {
+    "attention_chunks": _chunks,
     "attention_window": _window,
     "attention_prefix_lm": _prefix_lm,
     "attention_global_tokens": _global_tokens,

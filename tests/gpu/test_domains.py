@@ -37,9 +37,13 @@ def _request(name: str, params: dict[str, Any]) -> Request:
     return sample(f"attention_{name}", **params)
 
 
+CHUNKS = [(300, 7), (1024, 3), (17, 150)]  # (C, N)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _built(gpu: Harness) -> None:
-    gpu.build({_request(name, {**p, **more}) for (name, more, _), p in product(CASES, PARAMS)})
+    builds = [(name, more) for name, more, _ in CASES] + [("chunks", {"causal": c}) for c in (False, True)]
+    gpu.build({_request(name, {**p, **more}) for (name, more), p in product(builds, PARAMS)})
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: "x".join(map(str, s)))
@@ -56,5 +60,15 @@ def test_equals_the_exact_result(
     B, Hk, G, Sq, Sk = size
     request = _request(name, {**params, **more})
     error, lse = gpu.run("domain_checks:matches", request, B=B, Hk=Hk, G=G, Sq=Sq, Sk=Sk, **scalars)
+    gpu.saw(f"attention's O over domains in {params['T']}", error)
+    gpu.saw("attention's LSE over domains", lse)
+
+
+@pytest.mark.parametrize(("C", "N"), CHUNKS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("params", PARAMS, ids=lambda p: f"D{p['D']}-{p['T']}")
+def test_chunks_equal_the_exact_result(gpu: Harness, params: dict[str, Any], causal: bool, C: int, N: int) -> None:
+    request = _request("chunks", {**params, "causal": causal})
+    error, lse = gpu.run("domain_checks:matches", request, B=2, Hk=3, G=2, Sq=N * C, Sk=N * C, C=C)
     gpu.saw(f"attention's O over domains in {params['T']}", error)
     gpu.saw("attention's LSE over domains", lse)

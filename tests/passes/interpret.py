@@ -389,11 +389,18 @@ class Role:
             every = np.ones((ROWS, cols), np.bool_)
             for c in conditions:
                 if isinstance(c, ir.Bound):
-                    every &= c.row_factor * row + c.col_factor * col + self.int(c.offset) >= 0
+                    at_row, at_col = self.counted(row, c.row_chunks), self.counted(col, c.col_chunks)
+                    every &= c.row_factor * at_row + c.col_factor * at_col + self.int(c.offset) >= 0
                 else:
                     every &= self.value(c, layout, cols) != 0
             live |= every
         self.write(o.fragment, np.where(live, self.read(o.fragment), F32(o.identity)))
+
+    def counted(self, places: Array, chunks: ir.Chunks | None) -> Array:
+        if chunks is None:
+            return places
+        found: Array = (self.int(chunks.origin) + places) // self.int(chunks.length)
+        return found
 
     def do_RowFold(self, o: ir.RowFold) -> None:
         source = self.read(o.source)

@@ -26,17 +26,19 @@ Points = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Clause:
-    """alpha * j + sum(slopes * rows) + beta >= 0, if active (None: always)."""
+    """alpha * (j div unit) + sum(slopes * rows) + beta >= 0, if active (None: always)."""
 
     alpha: int
     slopes: tuple[int, ...]
     beta: int
     active: bool | None
+    unit: int = 1
 
     def holds(self, j: int, rows: tuple[int, ...]) -> bool:
         return (
             self.active is False
-            or self.alpha * j + sum(s * x for s, x in zip(self.slopes, rows, strict=True)) + (self.beta) >= 0
+            or self.alpha * (j // self.unit) + sum(s * x for s, x in zip(self.slopes, rows, strict=True)) + (self.beta)
+            >= 0
         )
 
 
@@ -83,6 +85,7 @@ class Domain:
                 tuple((a, s) for a, s in zip(axes, c.slopes, strict=True) if s),
                 term(f"beta{n}", c.beta),
                 None if c.active is None else term(f"active{n}", int(c.active)),
+                Int(c.unit),
             )
             for n, c in enumerate(self.clauses)
         ]
@@ -132,7 +135,8 @@ def domains(draw: st.DrawFn, *, one_sign: bool = False) -> Domain:
             slope = draw(st.sampled_from([0, -alpha * sign]))
             clauses.append(Clause(alpha, (slope,), beta, active))
         else:
-            clauses.append(Clause(draw(SLOPES), tuple(draw(SLOPES) for _ in boxes), beta, active))
+            unit = draw(st.sampled_from([1, 1, 1, 4, 7]))
+            clauses.append(Clause(draw(SLOPES), tuple(draw(SLOPES) for _ in boxes), beta, active, unit))
     return Domain(
         draw(st.integers(0, 40)),
         draw(st.integers(1, 9)),

@@ -28,6 +28,7 @@ def as_conjunction(domain: Domain) -> Conjunction:
                 tuple((a, s) for a, s in zip(axes, c.slopes, strict=True) if s),
                 Int(c.beta),
                 None if c.active is None else Int(int(c.active)),
+                Int(c.unit),
             )
             for c in domain.clauses
         )

@@ -255,7 +255,24 @@ class _Role:
             if any(set(g) <= set(group) for g in others):
                 continue
             for bound in group:
-                self._reach(bound.offset, (bound.row_factor, _ROWS), (bound.col_factor, columns), scope)
+                rows, cols = (
+                    1 if c is not None else n for c, n in ((bound.row_chunks, _ROWS), (bound.col_chunks, columns))
+                )
+                self._reach(bound.offset, (bound.row_factor, rows), (bound.col_factor, cols), scope)
+                self._chunks(bound, columns, scope)
+
+    def _chunks(self, bound: ir.Bound, columns: int, scope: _Scope) -> None:
+        """Checks the ends of chunks that a bound is solved for, each chunk number being one that positions have."""
+        for chunks, factor, count in (
+            (bound.row_chunks, bound.row_factor, _ROWS),
+            (bound.col_chunks, bound.col_factor, columns),
+        ):
+            if chunks is not None:
+                self._reach(chunks.origin, (1, count), (0, 1), scope)
+                number = op("floordiv", op("add", chunks.origin, count), chunks.length)
+                end = op("mul", op("add", number, 1), chunks.length)
+                scope.interval(op("add", op("mul", number, factor), bound.offset))
+                scope.interval(end)
 
     def _plain(self, operation: ir.Operation, scope: _Scope) -> None:
         if isinstance(operation, ir.Mask):

@@ -293,12 +293,23 @@ ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Pla
 
 
 @dataclass(frozen=True)
+class Chunks:
+    """Counts a direction of a fragment in chunks: (origin + local index) div length, length > 0."""
+
+    origin: Uniform
+    length: Uniform
+
+
+@dataclass(frozen=True)
 class Bound:
-    """A condition on an element: row_factor * row + col_factor * col + offset >= 0; row, col local to the fragment."""
+    """A condition on an element: row_factor * row + col_factor * col + offset >= 0; row, col local to the fragment,
+    or numbers of chunks."""
 
     row_factor: int
     col_factor: int
     offset: Uniform
+    row_chunks: Chunks | None = None
+    col_chunks: Chunks | None = None
 
 
 # ---- operations ------------------------------------------------------------------------------------

@@ -51,14 +51,21 @@ def _condition(condition: ir.Bound | ir.ElementExpr) -> str:
 
 def bound_text(bound: ir.Bound) -> str:
     """`row - col + x >= 0`"""
-    return f"{_place(bound.row_factor, bound.col_factor, bound.offset)} >= 0"
+    row, col = _counted("row", bound.row_chunks), _counted("col", bound.col_chunks)
+    return f"{_place(bound.row_factor, bound.col_factor, bound.offset, row, col)} >= 0"
 
 
-def _place(row_factor: int, col_factor: int, offset: Uniform) -> str:
-    parts = [_scaled(row_factor, "row"), _scaled(col_factor, "col")]
+def _place(row_factor: int, col_factor: int, offset: Uniform, row: str = "row", col: str = "col") -> str:
+    parts = [_scaled(row_factor, row), _scaled(col_factor, col)]
     constant = text(offset)
     left = " + ".join([p for p in parts if p] + ([constant] if constant != "0" else [])) or "0"
     return left.replace("+ -", "- ")
+
+
+def _counted(direction: str, chunks: ir.Chunks | None) -> str:
+    if chunks is None:
+        return direction
+    return f"(({text(chunks.origin, False)} + {direction}) div {text(chunks.length, False)})"
 
 
 def operation_text(operation: ir.Operation) -> str:

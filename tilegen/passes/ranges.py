@@ -2,7 +2,7 @@
 
 One function, used by the emitter, the checks and the tests (design, section 3). A constraint reads
 alpha * j + sum(a_x * x) + beta >= 0 with beta uniform; `rows` gives for each axis x the first and last position
-of the box, already cut at the extents.
+of the box, already cut at the extents. j may be counted in chunks, and so may an axis of the box.
 
 1. Clip: eliminate j between each lower and upper bound, cut the box to rows that can be non-empty.
 2. Visit, on the clipped box: L = max over alpha > 0 of ceil((-beta - max)/alpha),
@@ -22,15 +22,18 @@ from itertools import count
 
 from tilegen.ir.uniform import Int, Uniform, op
 
+ONE = Int(1)
+
 
 @dataclass(frozen=True)
 class Constraint:
-    """alpha * j + sum(coefficient * axis) + beta >= 0. `active`: a uniform truth value, or None for always."""
+    """alpha * (j div unit) + sum(coefficient * axis) + beta >= 0. `active`: a uniform truth value; None: always."""
 
     alpha: int
     rows: tuple[tuple[str, int], ...]
     beta: Uniform
     active: Uniform | None = None
+    unit: Uniform = ONE
 
 
 @dataclass(frozen=True)
@@ -122,12 +125,14 @@ def _ranges(
         reach = op("add", _extreme(c.rows, visit, upper=True), c.beta)
         sure = op("add", _extreme(c.rows, inside_box, upper=False), c.beta)
         if c.alpha > 0:
-            low = op("max", low, _when(c.active, op("ceildiv", op("sub", 0, reach), c.alpha), Int(0)))
-            inside_low = op("max", inside_low, _when(c.active, op("ceildiv", op("sub", 0, sure), c.alpha), Int(0)))
+            bounds = [op("mul", op("ceildiv", op("sub", 0, r), c.alpha), c.unit) for r in (reach, sure)]
+            low = op("max", low, _when(c.active, bounds[0], Int(0)))
+            inside_low = op("max", inside_low, _when(c.active, bounds[1], Int(0)))
         elif c.alpha < 0:
             far = op("sub", extent, 1)
-            high = op("min", high, _when(c.active, op("floordiv", reach, -c.alpha), far))
-            inside_high = op("min", inside_high, _when(c.active, op("floordiv", sure, -c.alpha), far))
+            bounds = [_last_of(op("floordiv", r, -c.alpha), c.unit) for r in (reach, sure)]
+            high = op("min", high, _when(c.active, bounds[0], far))
+            inside_high = op("min", inside_high, _when(c.active, bounds[1], far))
         else:
             some = _when(c.active, op("ge", reach, 0), Int(1))
             high = op("select", some, high, -1)
@@ -141,6 +146,11 @@ def _ranges(
     sure_first = op("ceildiv", inside_low, block)
     sure_last = op("floordiv", op("add", inside_high, 1), block)
     return Ranges(first, last, sure_first, sure_last, holds)
+
+
+def _last_of(chunk: Uniform, unit: Uniform) -> Uniform:
+    """The last position of a chunk."""
+    return op("add", op("mul", chunk, unit), op("sub", unit, 1))
 
 
 def _when(active: Uniform | None, value: Uniform, otherwise: Uniform) -> Uniform:
@@ -168,6 +178,8 @@ def _clip(box: Box, constraints: Sequence[Constraint], extent: Uniform) -> tuple
     possible: Uniform = Int(1)
     for a in lower:
         for b in upper:
+            if (a.unit, b.unit) != (ONE, ONE):
+                continue  # positions and chunks: nothing is cut
             # a.alpha*j >= -A and |b.alpha|*j <= B  =>  |b.alpha|*A + a.alpha*B >= 0
             rows: dict[str, int] = {}
             for side, scale in ((a, -b.alpha), (b, a.alpha)):

@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Exponent, Output, Product, Reduce
-from tilegen.ir.plan import Bound, ElementExpr, Let, Operation
+from tilegen.ir.plan import Bound, Chunks, ElementExpr, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Expr, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
-from tilegen.passes.ranges import Conjunction, Constraint, Ranges, block_ranges
+from tilegen.passes.ranges import ONE, Conjunction, Constraint, Ranges, block_ranges
+from tilegen.passes.synchronise.elements import row_origin
 from tilegen.passes.synchronise.geometry import (
     WARPGROUP_ROWS,
     Shape,
     extent,
+    extent_in_tile,
     position,
 )
 from tilegen.passes.synchronise.sequences import most_items
@@ -155,19 +158,41 @@ def guard_value(guard: Guard) -> Uniform:
 
 
 def _constraint(entry: Affine, clause: Clause, axis: str, rows: str, s: Scheduled) -> Constraint:
-    alpha, beta, slopes = 0, from_poly(entry.offset), []
+    alpha, beta = 0, from_poly(entry.offset)
+    unit: Uniform = ONE
+    slopes: list[tuple[str, int]] = []
+    _check_parts(entry.terms, s)
     for name, coefficient in entry.terms:
-        if name == axis:
-            alpha = coefficient
-        elif name == rows:
+        whole, length = chunked(name, s)
+        if whole == axis:
+            alpha, unit = coefficient, length
+        elif whole == rows:
             slopes.append((name, coefficient))
         else:
             beta = op("add", beta, op("mul", position(name, s), coefficient))
-    return Constraint(alpha, tuple(slopes), beta, guard_value(clause.guard) if clause.guard else None)
+    return Constraint(alpha, tuple(slopes), beta, guard_value(clause.guard) if clause.guard else None, unit)
+
+
+def chunked(name: str, s: Scheduled) -> tuple[str, Uniform]:
+    """For the outer part of an axis of which a tile holds several positions: that axis, and how many make up one of
+    the part's. Any other axis is its own, by ones."""
+    for a in s.program.tile.axes:
+        if a.split and a.split.outer == name and extent_in_tile(a.name, s) > 1:
+            return a.name, extent(s.program.tile.axis(a.split.inner))
+    return name, ONE
+
+
+def _check_parts(terms: tuple[tuple[str, int], ...], s: Scheduled) -> None:
+    """A condition on an axis and on its chunks is no condition on either."""
+    for name, _ in terms:
+        whole = chunked(name, s)[0]
+        if whole != name and any(other == whole for other, _ in terms):
+            fail(Code.PART_IN_TILE, s.program.tile.axis(whole).span, axis=name, whole=whole)
 
 
 def stream_clauses(program: TileProgram, axis: str, reach: set[str]) -> tuple[Clause, ...]:
-    return tuple(c for c in program.domain if axis in c.axes and set(c.axes) <= reach)
+    parts = with_parts(program, (axis,))
+    return tuple(c for c in program.domain if parts & set(c.axes) and set(c.axes) <= reach)
 
 
 # Ranges that a streamed loop can go through: each costs a few integers an item.
@@ -221,9 +246,12 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     last = op("min", op("add", first, block_rows - 1), op("sub", length, 1))
     own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
     own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
-    box, own_box = {rows: (first, last)}, {rows: (own_first, own_last)}
     size, block = extent(program.axis(axis)), s.role(axis).block
     every, _ = _alternatives(clauses, axis, rows, s)
+    named = {name for a in every for c in a.constraints for name, _ in c.rows} | {rows}
+    units = {name: chunked(name, s)[1] for name in sorted(named)}
+    box = {name: (op("floordiv", first, n), op("floordiv", last, n)) for name, n in units.items()}
+    own_box = {name: (op("floordiv", own_first, n), op("floordiv", own_last, n)) for name, n in units.items()}
     visiting, _ = _alternatives(common, axis, rows, s)
     if any(not a.constraints for a in visiting):
         visiting = (Conjunction(),)
@@ -320,8 +348,18 @@ def _guarded(options: list[tuple[Condition, ...]], on: Uniform) -> list[tuple[Co
 
 
 def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s: Scheduled) -> Bound:
+    _check_parts(terms, s)
     row = col = 0
+    rows_by: Chunks | None = None
+    cols_by: Chunks | None = None
     for axis, coefficient in terms:
+        whole, length = chunked(axis, s)
+        if whole != axis and whole == shape.rows:
+            row, rows_by = coefficient, Chunks(row_origin(whole, s), length)
+            continue
+        if whole != axis and whole == shape.cols:
+            col, cols_by = coefficient, Chunks(position(whole, s), length)
+            continue
         at = position(axis, s)
         if axis == shape.rows:
             row = coefficient
@@ -330,4 +368,4 @@ def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s:
             col = coefficient
         scaled = op("mul", at, abs(coefficient))
         offset = op("add", offset, scaled) if coefficient > 0 else op("sub", offset, scaled)
-    return Bound(row, col, offset)
+    return Bound(row, col, offset, rows_by, cols_by)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep
+from tilegen.ir.uniform import Uniform
 from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
 from tilegen.targets.hopper.emit.scope import RoleScope
 from tilegen.targets.hopper.emit.tensors import geometry, load_pair
@@ -54,22 +55,36 @@ def mask(r: RoleScope, op: Mask) -> str:
     limits: list[str] = []
     printer = ElementPrinter(f.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole, exact=True)
 
-    def offset(bound: Bound) -> str:
-        """The parameter that holds a bound's offset."""
-        key = ("offset", bound.offset)
+    def given(value: Uniform, wish: str) -> str:
+        """The parameter that holds a uniform integer."""
+        key = (wish, value)
         if key not in names:
-            parameters.append(f"int {names.give(key, 'offset')}")
-            arguments.append(r.integer(bound.offset))
+            parameters.append(f"int {names.give(key, wish)}")
+            arguments.append(r.integer(value))
         return names[key]
+
+    def rest(bound: Bound) -> str:
+        """A bound without its column."""
+        if bound.row_chunks is None:
+            return _plain(bound.row_factor, given(bound.offset, "offset"))
+        origin, length = given(bound.row_chunks.origin, "row_origin"), given(bound.row_chunks.length, "length")
+        chunk = f"{r.functions.helper('floor_div')}({origin} + row, {length})"
+        return _plain(bound.row_factor, given(bound.offset, "offset"), chunk)
+
+    def limit(bound: Bound) -> str:
+        if bound.col_chunks is None:
+            return _limit(r, bound, rest(bound))
+        origin, length = given(bound.col_chunks.origin, "column_origin"), given(bound.col_chunks.length, "length")
+        return _chunk_limit(r, bound, rest(bound), f"({origin} + column)", length)
 
     # where each alternative lets an element live: the columns [begin, end) of its row, and what else must hold
     ranges: list[tuple[str, str, str]] = []
     for conditions in op.alternatives:
         conjunction = [c for c in conditions if isinstance(c, Bound)]
         others = [printer.truth(c) for c in conditions if not isinstance(c, Bound)]
-        whole = [_plain(b.row_factor, offset(b)) for b in conjunction if b.col_factor == 0]
-        upper = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor < 0]
-        lower = [_limit(r, b, offset(b)) for b in conjunction if b.col_factor > 0]
+        whole = [rest(b) for b in conjunction if b.col_factor == 0]
+        upper = [limit(b) for b in conjunction if b.col_factor < 0]
+        lower = [limit(b) for b in conjunction if b.col_factor > 0]
         end = ""
         if upper or whole:
             end = _nested("min", upper) if upper else str(-_NEVER)
@@ -111,17 +126,24 @@ def mask(r: RoleScope, op: Mask) -> str:
     return f"{name}({', '.join(arguments)});"
 
 
-def _plain(row_factor: int, offset: str) -> str:
+def _plain(row_factor: int, offset: str, row: str = "row") -> str:
     """row_factor * row + offset."""
     if row_factor == 0:
         return offset
-    row = "row" if abs(row_factor) == 1 else f"{abs(row_factor)} * row"
+    row = row if abs(row_factor) == 1 else f"{abs(row_factor)} * {row}"
     return f"{offset} {'+' if row_factor > 0 else '-'} {row}"
 
 
-def _limit(r: RoleScope, bound: Bound, offset: str) -> str:
+def _chunk_limit(r: RoleScope, bound: Bound, rest: str, at: str, length: str) -> str:
+    """The same of a bound on the chunk of a column: the first column behind the last chunk, or of the first."""
+    factor = bound.col_factor
+    chunk = f"({rest})" if abs(factor) == 1 else f"{r.functions.helper('floor_div')}({rest}, {abs(factor)})"
+    return f"({chunk} + 1) * {length} - {at}" if factor < 0 else f"-{chunk} * {length} - {at}"
+
+
+def _limit(r: RoleScope, bound: Bound, rest: str) -> str:
     """The bound solved for c = column of the element less that of the thread: below this, or from this on."""
-    rest, factor = _plain(bound.row_factor, offset), bound.col_factor
+    factor = bound.col_factor
     if factor == -1:
         return f"{rest} - column + 1"
     if factor == 1:
