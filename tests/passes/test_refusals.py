@@ -70,7 +70,7 @@ CHUNKS = """kernel k(T: bf16 = bf16) {
   output Y: f32[64 * C]
   axis i in 64 * C, j in N
   split i into c, r by 64
-  domain c, j: j <= 9 * c
+  domain r, j: j <= 9 * r
   tile x[i, j] = X[i, j]
   Y[i] = logsumexp[j](x[i, j])
 }"""
@@ -275,6 +275,7 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.BLOCK_OF_HELD, attention("block d 64"), "d 64"),
     (Code.SPLIT_AND_PART, BOTH, "h"),
     (Code.PART_IN_TILE, CHUNKS, "split i into c, r by 64"),
+    (Code.PART_IN_TILE, CHUNKS.replace("r, j: j <= 9 * r", "i, c, j: j <= i + c"), "split i into c, r by 64"),
     (Code.GRID_FOLDED, schedule_of(GEMM, "grid k"), "grid k"),
     (Code.GRID_FOLDED, attention("grid d"), "grid d"),
     (Code.HOLD_NEEDS_EXTENT, schedule_of(GEMM, "hold k"), "hold k"),

@@ -14,6 +14,8 @@ from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
+from tilegen.ir.tile import Affine
+from tilegen.passes.guard import with_parts
 from tilegen.passes.order import check_order
 from tilegen.passes.schedule import REGISTERS, registers_at_entry
 from tilegen.passes.stale import scaled_sum
@@ -272,7 +274,10 @@ def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
 
 def _lengths_differ(stream: str, program: Scheduled) -> bool:
     """Whether the blocks that an item visits depend on its rows."""
-    return any({stream, program.workers.axis} <= set(c.axes) for c in program.program.tile.domain)
+    tile = program.program.tile
+    sides = [with_parts(tile, (axis,)) for axis in (stream, program.workers.axis)]
+    bounds = (p for c in tile.domain for parts in c.alternatives for p in parts if isinstance(p, Affine))
+    return any(all(side & {axis for axis, _ in p.terms} for side in sides) for p in bounds)
 
 
 # ---- work and stores -------------------------------------------------------------------------------

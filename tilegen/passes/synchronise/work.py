@@ -186,8 +186,9 @@ def _check_parts(terms: tuple[tuple[str, int], ...], s: Scheduled) -> None:
     """A condition on an axis and on its chunks is no condition on either."""
     for name, _ in terms:
         whole = chunked(name, s)[0]
-        if whole != name and any(other == whole for other, _ in terms):
-            fail(Code.PART_IN_TILE, s.program.tile.axis(whole).span, axis=name, whole=whole)
+        split = s.program.tile.axis(whole).split
+        if split and whole != name and any(other == whole for other, _ in terms):
+            fail(Code.PART_IN_TILE, split.span, axis=name, whole=whole)
 
 
 def stream_clauses(program: TileProgram, axis: str, reach: set[str]) -> tuple[Clause, ...]:
