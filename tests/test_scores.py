@@ -68,6 +68,15 @@ def test_a_bias_of_the_distance(Sq: int, Sk: int, causal: bool) -> None:
     agrees(kernel("alibi", causal=causal), {**given(Sq, Sk), "slope": slope}, causal, slope=slope)
 
 
+def test_a_bias_of_the_distance_both_ways() -> None:
+    """Positions in an element-wise value: one sum an element, exact far from the origin."""
+    text = (SAMPLES / "attention_alibi.tile").read_text(encoding="utf-8")
+    text = text.replace("slope[h] * (j - i - (Sk - Sq))", "slope[h] * abs(2 * j - i - (Sk - Sq))")
+    slope, (Sq, Sk) = np.array([-0.5, 0.01], np.float32), (137, 203)
+    bias = slope[:, None, None] * np.abs(2 * np.arange(Sk) - np.arange(Sq)[:, None] - (Sk - Sq))
+    agrees(tilegen.compile(text, D=64, causal=False), {**given(Sq, Sk), "slope": slope}, False, bias=bias[None])
+
+
 @pytest.mark.parametrize(("W", "causal"), [("bf16", False), ("f32", True)])
 @pytest.mark.parametrize(("Sq", "Sk"), [(1, 8), (137, 72), (100, 203)])
 def test_a_bias_tensor(Sq: int, Sk: int, W: str, causal: bool) -> None:

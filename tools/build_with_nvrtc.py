@@ -26,6 +26,11 @@ VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("T=f16",),
     ),
     "fa3_varlen": (("D=128", "causal=true"), ("D=64", "causal=true"), ("D=256", "causal=true")),
+    **dict.fromkeys(
+        ("attention_alibi", "attention_sink", "attention_softcap"),
+        (("causal=false",), ("D=64",), ("D=64", "causal=false")),
+    ),
+    "attention_bias": (("causal=true",), ("D=64",), ("D=64", "causal=true"), ("W=f32",), ("D=64", "W=f32")),
 }
 
 

@@ -244,6 +244,16 @@ def test_reads_by_threads_are_over_for_the_releasing_thread_only_after_a_meeting
     assert faults(met) == []
 
 
+def test_a_tile_that_a_sweep_reads_is_judged_as_any_other_read() -> None:
+    transient = ir.Fragment("h", "acc", 64, 64, ir.DType.F32, "", HERE)
+    sweep = ir.Sweep((ir.ReadShared("h", CB, 0, HERE), ir.RowFold("r", "h", "sum", "thread", HERE)), HERE)
+    row = ir.Fragment("r", "row", 64, 1, ir.DType.F32, "r", HERE)
+    plan = edits.role(G, C, fragments=(*G.roles[1].fragments, transient, row))
+    assert faults(edits.before(plan, C, ir.MmaWait, sweep)) == []
+    late = edits.after(plan, C, ir.ArriveEmpty, sweep, nth=1)
+    assert "PIPELINE_UNORDERED" in [d.code for d in faults(late)]
+
+
 def test_an_order_that_happens_to_go_well_is_no_excuse() -> None:
     """With a deep ring the run itself never reads an unfilled slot; the check finds that nothing ensures it."""
     plan = edits.drop(gemm(7), C, ir.WaitFull, 1)

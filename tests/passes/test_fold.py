@@ -21,10 +21,10 @@ from tilegen.ir.folded import (
     Rescale,
     Weight,
 )
-from tilegen.ir.folded_text import print_folded
+from tilegen.ir.folded_text import operation_text, print_folded
 from tilegen.ir.folded_verify import verify
 from tilegen.ir.tile import ParamValue
-from tilegen.ir.tile_text import expr_text
+from tilegen.ir.tile_text import affine_text, expr_text
 from tilegen.passes.expressions import LOG2E
 from tilegen.passes.fold import fold
 
@@ -167,6 +167,65 @@ def test_a_factor_that_may_not_be_positive_is_multiplied_before_the_maximum(argu
     multiplied = program.op(guarded.source)
     assert isinstance(multiplied, Elementwise), "the mask comes behind the multiplication"
     assert expr_text(multiplied.value).startswith("s[i, j] * ")
+
+
+@pytest.mark.parametrize(
+    ("argument", "source", "tilts"),
+    [
+        ("s[i, j] + a[i] * (j - i - (N - M))", "s", ["(j - i + M - N)"]),
+        ("s[i, j] - a[i] * (i - j)", "s", ["(-i + j)"]),
+        ("2 * (s[i, j] + 0.5 * (j - 3 * i) * a[i])", "s", ["(j - 3 * i)"]),
+        ("j - i + s[i, j] + a[i] * (j - 1)", "s", ["(j - i)", "(j - 1)"]),
+    ],
+)
+def test_positions_leave_the_argument_of_a_scaled_sum(argument: str, source: str, tilts: list[str]) -> None:
+    program = spec(SOFTMAX.replace("s[i, j]", argument), more="input a: f32[M]")
+    weight, exponent = only(program, Weight), only(program, Exponent)
+    assert weight.tilts == exponent.tilts
+    assert [f"({affine_text(t.position)})" for t in weight.tilts] == tilts
+    assert all("j" not in program.op(t.slope).axes for t in weight.tilts)
+    guarded = program.op(weight.source)
+    assert isinstance(guarded, Guarded)
+    assert guarded.source == source
+    (first, *_) = weight.tilts
+    assert f"{first.slope} * " in operation_text(weight)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "s[i, j] + a[i] * abs(i - j)",
+        "s[i, j] + 2 * j * a[i] * j",
+        "s[i, j] + a[i] * (i + i)",
+        "s[i, j] + a[i] * (2 * j - i)",
+        "max(s[i, j], a[i] * (j - i))",
+        "a[i] * (s[i, j] + (j - i))",
+    ],
+)
+def test_what_is_no_position_times_a_number_a_row_stays_in_the_argument(argument: str) -> None:
+    program = spec(SOFTMAX.replace("s[i, j]", argument), more="input a: f32[M]")
+    assert only(program, Weight).tilts == ()
+
+
+def test_extra_terms_of_a_softmax_begin_its_exponent_and_its_sum() -> None:
+    program = spec(
+        "O[i, e] = sum[j](T(softmax[j](s[i, j]; a[i], 1)) * v[j, e])"
+        " L[i] = logsumexp[j](s[i, j]; a[i], 1) P[i] = logsumexp[j](s[i, j])"
+        " S[i] = sum[j](softmax[j](s[i, j]; a[i], 1))",
+        "output O: T[M, 64] output L: f32[M] output P: f32[M] output S: f32[M]",
+        "input a: f32[M]",
+    )
+    with_terms, without = ops(program, Exponent)
+    assert without.start is None
+    assert with_terms.start is not None
+    start = program.op(with_terms.start)
+    assert isinstance(start, Elementwise)
+    assert expr_text(start.value) == f"max(a[i] * {LOG2E!r}, {LOG2E!r})"
+    starts = {o.exponent: o.start for o in ops(program, Reduce) if o.statement != "S"}
+    assert starts[without.name] is None
+    assert starts[with_terms.name] is not None
+    assert f" and {with_terms.start}" in operation_text(with_terms)
+    assert any(o.start is None for o in ops(program, Reduce) if o.statement == "S"), "the weights alone are summed"
 
 
 def test_factors_free_of_the_folded_axis_leave_the_fold_also_through_a_cast() -> None:

@@ -77,6 +77,7 @@ def test_one_line_an_operation(operation: ir.Operation, wanted: str) -> None:
         ),
         (ir.Compute("round", (ir.Element("a"),), ir.DType.BF16), "bf16(a)"),
         (ir.Compute("neg", (ir.Coordinate("row", Sym("r")),)), "-row(r)"),
+        (ir.Compute("add", (ir.Place(-1, 2, Sym("x")), ir.Past())), "(-row + 2 * col + x) + past"),
         (
             ir.Compute("select", (ir.Element("a"), ir.Literal(1 / 3), ir.IntValue(Sym("n")))),
             "select(a, 0.3333333333333333, float(n))",

@@ -233,6 +233,11 @@ SHAPES: dict[str, tuple[ir.Plan, str]] = {
         edits.before(A, C, ir.QuadReduce, ir.Map("z", ir.Coordinate("depth", Int(0)), HERE)),
         'coordinate along "depth"',
     ),
+    "uniform place": (
+        edits.before(A, C, ir.QuadReduce, ir.LetFloat("u", ir.Place(1, 0, Int(0)), None, HERE)),
+        "a place in a uniform value",
+    ),
+    "past in a row": (edits.before(A, C, ir.QuadReduce, ir.Map("z", ir.Past(), HERE)), "a past in z of layout row"),
     "operation": (edits.before(A, C, ir.QuadReduce, ir.Map("o", ir.Compute("cube", ()), HERE)), 'no operation "cube"'),
     "arguments": (
         edits.before(A, C, ir.QuadReduce, ir.Map("o", ir.Compute("add", (ir.Literal(1),)), HERE)),
@@ -415,6 +420,10 @@ SWEEPS: dict[str, tuple[ir.Plan, str]] = {
     "outside": (swept(DOUBLE, SUM, vote=(PACK,)), "h exists inside sweeps only"),
     "transient row": (edits.fragment(swept(DOUBLE, SUM), "m", storage=""), "a fragment of layout row needs registers"),
     "vote of an accumulator": (swept(DOUBLE, SUM, of="o"), "o has layout acc, row is wanted"),
+    "vote on a tile": (
+        swept(ir.ReadShared("h", ir.Slot("q", "cq"), 64, HERE), SUM),
+        "a ReadShared that some warps may not reach",
+    ),
     "vote and meet": (swept(DOUBLE, SUM, vote=(ir.GroupSync(4, HERE),)), "a GroupSync that some warps may not reach"),
     "vote and leave": (
         swept(DOUBLE, SUM, vote=(ir.Map("alpha", ir.Literal(1.0), HERE), ir.Map("m", ir.Element("mb"), HERE))),

@@ -105,7 +105,9 @@ def times(affine: Affine, factor: Poly) -> Affine:
 
 
 def addends(expr: Expr) -> list[Expr]:
-    """What is added up, subtracted terms negated."""
+    """What is added up, subtracted terms negated; a whole number stays whole, as its parts may be large."""
+    if expr.dtype is DType.I32:
+        return [expr]
     if isinstance(expr, Apply) and expr.op == "add":
         return [*addends(expr.args[0]), *addends(expr.args[1])]
     if isinstance(expr, Apply) and expr.op == "sub":
