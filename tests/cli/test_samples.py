@@ -21,10 +21,10 @@ ATTENTION = (
     "B=0,Sq=9,Sk=9,Hk=1,G=1",
 )
 SIZES = {
-    "attention_alibi": ATTENTION,
-    "attention_bias": tuple(sizes.replace("Sk=75", "Sk=72").replace("Sk=9", "Sk=8") for sizes in ATTENTION),
-    "attention_sink": ATTENTION,
-    "attention_softcap": ATTENTION,
+    "attention_alibi": ATTENTION[1:3],
+    "attention_bias": ("B=1,Sq=9,Sk=0,Hk=2,G=1", "B=2,Sq=137,Sk=72,Hk=1,G=3"),
+    "attention_sink": ATTENTION[1:3],
+    "attention_softcap": ATTENTION[1:3],
     "attention_mixed_heads": ATTENTION[:3],
     "attention_global_tokens": (f"{ATTENTION[1]},globals=20,window=9", "B=1,Sq=90,Sk=300,Hk=1,G=1"),
     "attention_chunks": ("B=1,N=2,C=100,Hk=1,G=1", "B=2,N=3,C=64,Hk=1,G=2"),
