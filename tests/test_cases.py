@@ -1,6 +1,6 @@
 """Faults that users of such kernels met elsewhere: each an input and the right behaviour, by the number it has in the
 project's list of them. Kernels run in the emulator; case 49 (streams and graphs) is in tests/gpu, and with a driver
-that only counts in tests/runtime/test_kernel.py."""
+that only counts in tests/runtime/test_kernel.py, case 16 in tests/runtime/test_ragged.py."""
 
 from __future__ import annotations
 
@@ -119,6 +119,46 @@ def test_case_8_no_keys_at_all(causal: bool) -> None:
     _, out = run_attention(70, 0, causal=causal)
     assert (out.O == 0).all()
     assert (out.LSE == MINUS_INFINITY).all()
+
+
+@cache
+def ragged(D: int, T: str) -> Kernel:
+    return tilegen.compile(SAMPLES / "fa3_varlen.tile", D=D, T=T, causal=True)
+
+
+def check_ragged(q: list[int], k: list[int], heads: int, D: int, T: str) -> tuple[Any, Any]:
+    """O and LSE of sequences of these lengths, causal, each as the formula has it alone."""
+    rng, dtype = np.random.default_rng(sum(q) + heads), {"bf16": BF16, "f16": np.float16}[T]
+    cu_q, cu_k = (np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32) for lengths in (q, k))
+    given = {
+        name: rng.standard_normal((sum(lengths), heads, D)).astype(dtype)
+        for name, lengths in (("Q", q), ("K", k), ("V", k))
+    }
+    o, lse = np.full((sum(q), heads, D), np.nan, dtype), np.full((heads, sum(q)), np.nan, np.float32)
+    ragged(D, T)(**given, cu_q=cu_q, cu_k=cu_k, O=o, LSE=lse)
+    assert np.isfinite(o.astype(np.float64)).all()
+    for b in range(len(q)):
+        rows, keys = slice(cu_q[b], cu_q[b + 1]), slice(cu_k[b], cu_k[b + 1])
+        if q[b]:
+            arrays = (given["Q"][None, rows], given["K"][None, keys], given["V"][None, keys])
+            wanted, wanted_lse = formulas.attention(*arrays, scale=D**-0.5, causal=True)
+            np.testing.assert_allclose(o[rows].astype(np.float64), wanted[0], atol=2e-2, rtol=2e-2)
+            np.testing.assert_allclose(lse[:, rows], wanted_lse[0], atol=1e-4)
+    return o, lse
+
+
+def test_case_9_sequences_of_no_queries_or_no_keys() -> None:
+    check_ragged([0, 0, 1023], [0, 1, 2045], 1, 64, "bf16")
+    o, lse = check_ragged([0, 0, 0], [0, 0, 0], 1, 64, "bf16")
+    assert o.size == lse.size == 0
+    o, lse = check_ragged([3, 5], [0, 2], 1, 64, "bf16")  # causal: rows 0 to 2 of the second see no key either
+    assert (o[:6] == 0).all()
+    assert (lse[:, :6] == MINUS_INFINITY).all()
+
+
+def test_case_18_few_ragged_queries_of_many_heads_are_all_written() -> None:
+    check_ragged([3], [7], 16, 192, "f16")
+    check_ragged([3, 1, 3], [7, 2, 9], 16, 192, "f16")
 
 
 def test_case_19_other_head_sizes_are_refused_by_name() -> None:
