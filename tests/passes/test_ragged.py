@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,12 +16,14 @@ from tilegen.checks.pipeline import check
 from tilegen.checks.sequences import length_symbol
 from tilegen.checks.trials import check_all, trials
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir import plan as ir
 from tilegen.ir.deal import deal_sequences, items_of, starts_fault
 from tilegen.ir.plan import ItemTable, Plan, Sequences, SizeParam
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_text import print_plan
+from tilegen.ir.plan_verify import InvalidPlan, verify
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import evaluate
+from tilegen.ir.uniform import Sym, evaluate
 from tilegen.oracle import compare, random_inputs, scalar_values
 from tilegen.oracle import evaluate as value_of
 from tilegen.passes.pipeline import lower
@@ -233,6 +236,35 @@ def test_a_plan_says_how_its_items_are_made_and_comes_back_from_json() -> None:
     assert "Sq.start = cu_q[b], Sq = cu_q[b + 1] - Sq.start" in text
     assert "units of a sequence Sq cdiv 128" in text
     assert plan_from_json(plan_to_json(plan)) == plan
+
+
+def _changed(plan: Plan, **fields: Any) -> Plan:
+    table, q = table_of(plan)
+    return replace(plan, table=replace(table, sequences=replace(q, **fields)))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p, q: _changed(p, params=q.params[1:]), "takes one TableParam"),
+        (lambda p, q: _changed(p, params=(*q.params, ir.FaultParam())), "takes one FaultParam"),
+        (lambda p, q: _changed(p, params=q.params[:-1]), "no parameter carries group.size"),
+        (lambda p, q: _changed(p, params=q.params[:4] + q.params[5:]), "no parameter carries the address of cu_q"),
+        (lambda p, q: _changed(p, lengths=(replace(q.lengths[0], starts="Q"),)), "Q is no vector of whole numbers"),
+        (lambda p, q: _changed(p, count=Sym("X")), "nothing named X is in scope"),
+        (lambda p, q: _changed(p, units=Sym("work.item")), "nothing named work.item is in scope"),
+        (lambda p, q: _changed(p, items=Sym("Sq")), "nothing named Sq is in scope"),
+        (lambda p, q: _changed(p, ranking=()), "nothing binds work.rank"),
+        (lambda p, q: _changed(p, unit="other"), "nothing named work.unit is in scope"),
+        (lambda p, q: replace(p, table=replace(p.table, fields=(*p.table.fields, "x"))), "nothing binds the field x"),
+        (lambda p, q: replace(p, params=(*p.params, ir.CtasParam())), "only a kernel that deals out items"),
+    ],
+)
+def test_the_verifier_sees_what_the_dealing_kernel_lacks(change: Any, words: str) -> None:
+    plan = planned(SCHEDULED, causal=True)[1]
+    verify(plan)
+    with pytest.raises(InvalidPlan, match=words):
+        verify(change(plan, table_of(plan)[1]))
 
 
 def test_no_length_is_a_parameter_of_the_kernel() -> None:

@@ -758,7 +758,7 @@ class Code(enum.Enum):
     )
     SIZE_UNKNOWN = Entry(
         "the size {size} does not follow from the shapes of the arrays",
-        ("pass {size}= as a number",),
+        ("pass {size}= as a number", "pass an output that it is an extent of"),
     )
     SIZE_RANGE = Entry(
         "the size {size} is out of range",

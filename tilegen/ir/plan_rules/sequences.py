@@ -1,0 +1,65 @@
+"""Items made of sequences: the kernel that deals them out has what it needs, and names stand in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tilegen.ir import plan as ir
+from tilegen.ir.dtypes import DType
+from tilegen.ir.plan_rules.violation import Violation
+from tilegen.ir.plan_text import Path
+from tilegen.ir.uniform import Uniform, symbols
+
+HERE: Path = ("table",)
+OF_DEALING = (ir.ScratchParam, ir.FaultParam, ir.CtasParam)
+
+
+def check(plan: ir.Plan) -> Iterator[Violation]:
+    """Breaches of the rules on sequences."""
+    for index, param in enumerate(plan.params):
+        if isinstance(param, OF_DEALING):
+            yield Violation(("param", index), "only a kernel that deals out items takes this")
+    if plan.table is None or plan.table.sequences is None:
+        return
+    yield from _params(plan, plan.table.sequences)
+    for message in _scopes(plan.table, plan.table.sequences):
+        yield Violation(HERE, message)
+
+
+def _params(plan: ir.Plan, q: ir.Sequences) -> Iterator[Violation]:
+    for kind in (ir.TableParam, *OF_DEALING):
+        if sum(isinstance(p, kind) for p in q.params) != 1:
+            yield Violation(HERE, f"the kernel that deals out items takes one {kind.__name__}")
+    tensors = {t.name: t for t in plan.tensors}
+    for x in q.lengths:
+        starts = tensors.get(x.starts)
+        if starts is None or starts.dtype is not DType.I32 or len(starts.dims) != 1:
+            yield Violation(HERE, f"{x.starts} is no vector of whole numbers")
+        elif ir.PointerParam(x.starts) not in q.params:
+            yield Violation(HERE, f"no parameter carries the address of {x.starts}")
+
+
+def _scopes(table: ir.ItemTable, q: ir.Sequences) -> Iterator[str]:
+    sizes = {p.name for p in q.params if isinstance(p, ir.SizeParam)}
+    own = {q.position, *(name for x in q.lengths for name in (x.start, x.length))}
+    yield from _unknown((q.count, q.most_units, table.total, q.scratch, *(x.tokens for x in q.lengths)), sizes)
+    yield from (f"no parameter carries {let.name}" for let in q.given if let.name not in sizes)
+    yield from _unknown((q.units,), sizes | own)
+    yield from _unknown((q.items,), sizes | {q.all_units})
+    scope = sizes | {table.item, q.all_units}
+    for let in q.ranking:
+        yield from _unknown((let.value,), scope)
+        scope.add(let.name)
+    if q.rank not in {let.name for let in q.ranking}:
+        yield f"nothing binds {q.rank}"
+    scope |= own | {q.unit}
+    for let in table.lets:
+        yield from _unknown((let.value,), scope)
+        scope.add(let.name)
+    yield from _unknown((table.cost,), scope)
+    yield from (f"nothing binds the field {name}" for name in table.fields if name not in scope)
+
+
+def _unknown(expressions: Iterable[Uniform], scope: set[str]) -> Iterator[str]:
+    for name in sorted(frozenset().union(*map(symbols, expressions)) - scope):
+        yield f"nothing named {name} is in scope"
