@@ -151,14 +151,34 @@ def test_a_repeated_launch_allocates_and_waits_for_nothing(gpu: Driver, kernel: 
     assert len(set(tables(gpu))) == 1
 
 
-def test_each_stream_and_each_capture_has_a_table_of_its_own(gpu: Driver, kernel: Kernel) -> None:
+def test_launches_share_a_streams_table_and_each_capture_has_its_own(gpu: Driver, kernel: Kernel) -> None:
     launch = kernel.prepare(**ARRAYS, G=2)
+    other = kernel.prepare(**{**ARRAYS, "Q": Gpu("Q", 40)}, G=2)
     for stream, captured in ((5, False), (6, False), (5, False), (7, True), (7, True), (7, False), (7, False)):
         gpu.stream, gpu.captured = stream, captured
         launch()
-    a, b, c, d, e, f, g = tables(gpu)
-    assert (c, g) == (a, f)
+    other()
+    a, b, c, d, e, f, g, h = tables(gpu)
+    assert (c, g, h) == (a, f, f)
     assert len({a, b, d, e, f}) == 5
+
+
+def test_a_streams_table_grows_and_what_is_in_place_stays_there(
+    gpu: Driver, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = kernel.prepare(**ARRAYS, G=2)
+    small()
+    monkeypatch.setitem(SHAPES, "Q", (3000, 2, 64))
+    monkeypatch.setitem(SHAPES, "O", (3000, 2, 64))
+    monkeypatch.setitem(SHAPES, "LSE", (2, 3000))
+    large = kernel.prepare(**ARRAYS, G=2)
+    for launch in (large, small, large):
+        launch()
+    a, b, c, d = tables(gpu)
+    assert (c, d) == (a, b)
+    assert a != b
+    counts = [call[1] for call in gpu.calls if call[0] == "cuMemAlloc"]
+    assert counts[1] > counts[0]
 
 
 def test_what_the_kernel_in_front_found_is_raised_once(gpu: Driver, kernel: Kernel) -> None:

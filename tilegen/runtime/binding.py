@@ -154,7 +154,7 @@ def bind(
             made = _Arguments(maps, launch.values, views, launch.grid, table, scratch, fault_words)
             return tuple(map(made.bytes, front)), tuple(map(made.bytes, plan.params))
 
-        return Binding(launch.grid, (), (), 4 * sum(launch.room), Dealing(*launch.room, placed))
+        return Binding(launch.grid, (), dealing=Dealing(*launch.room, placed))
     table, keep = (0, None) if launch.table is None else device.upload(launch)
     arguments = _Arguments(maps, launch.values, views, launch.grid, table)
     return Binding(launch.grid, tuple(map(arguments.bytes, plan.params)), (keep,), launch.bytes)

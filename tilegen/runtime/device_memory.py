@@ -63,6 +63,7 @@ class DeviceWords:
     """Memory of int32 words on a GPU, with anything in it. It is freed when it is no longer referred to."""
 
     def __init__(self, count: int, device: int) -> None:
+        self.count = count
         with current(device), allocating():
             self.pointer = int(call("allocate GPU memory", cuda().cuMemAlloc(4 * max(count, 1))))
         weakref.finalize(self, _free, self.pointer, device)

@@ -24,7 +24,7 @@ from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
 from tilegen.runtime.device_memory import DeviceArray, SharedWords
 from tilegen.runtime.dispatch import Dispatch, dispatch
-from tilegen.runtime.launch import DealtLaunch, GpuLaunch, encode_cached, gpu_launch
+from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Tables, encode_cached, gpu_launch
 from tilegen.runtime.sequences import DEAL_THREADS, FAULT_WORDS, check_starts, describe_fault, sequences_of
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Kernel:
         self._launches: _Recent[GpuLaunch | DealtLaunch] = _Recent(lambda launch: launch.kept)
         self._tables: _Recent[DeviceArray] = _Recent(lambda array: array.nbytes)
         self._sequences = sequences_of(plan)
-        self._dealers: dict[int, driver.Loaded] = {}  # by device: the kernel in front
+        self._dealers: dict[int, tuple[driver.Loaded, Tables]] = {}  # by device: the kernel in front
         self._fault_words: dict[int, SharedWords] = {}
 
     def __repr__(self) -> str:
@@ -329,11 +329,10 @@ class Kernel:
         assert binding.dealing is not None
         index = kernel.device.index
         if index not in self._dealers:
-            self._dealers[index] = driver.beside(kernel, self._entries[1], DEAL_THREADS)
+            self._dealers[index] = driver.beside(kernel, self._entries[1], DEAL_THREADS), Tables(index)
             self._fault_words[index] = SharedWords(FAULT_WORDS, index)
-        words = self._fault_words[index].pointer
-        dealer, dependent = self._dealers[index], self.plan.dependent
-        return DealtLaunch(kernel, dealer, binding.grid, binding.dealing, words, binding.kept, dependent)
+        words, dependent = self._fault_words[index].pointer, self.plan.dependent
+        return DealtLaunch(kernel, *self._dealers[index], binding.grid, binding.dealing, words, dependent)
 
     def _dispatch(self, resolved: _Resolved, sm_count: int) -> Dispatch:
         """Launches that differ only in addresses, such as those of new outputs, share one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from tilegen.runtime import driver
@@ -39,39 +40,68 @@ class GpuLaunch:
             driver.launch(self.kernel, self.grid, self.pointers, stream)
 
 
+class Tables:
+    """Memory for the tables of items that one kernel's launches make on one GPU.
+
+    Launches on one stream share it, since each ends before the next begins; one that is captured has its own, since a
+    graph may be replayed on any stream. It grows by doubling, and none is given back before the kernel goes: launches
+    that are in place and graphs go on using what they were given.
+    """
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.turn = Lock()  # between a table that is made and the kernel that reads it, no other may be made
+        self._by_stream: dict[int, DeviceWords] = {}
+        self._kept: list[DeviceWords] = []
+
+    def of_stream(self, stream: int, count: int) -> int:
+        """The address of `count` int32 words."""
+        found = self._by_stream.get(stream)
+        if found is None or found.count < count:
+            found = self._by_stream[stream] = self._more(max(count, 2 * found.count if found else 0))
+        return found.pointer
+
+    def fresh(self, count: int) -> int:
+        """The address of `count` int32 words that nothing else uses."""
+        return self._more(count).pointer
+
+    def _more(self, count: int) -> DeviceWords:
+        self._kept.append(DeviceWords(count, self.device))
+        return self._kept[-1]
+
+
 @dataclass(frozen=True)
 class DealtLaunch:
-    """A kernel behind the one that deals out its items. Both keep their table in memory of the stream's own, so that
-    launches on two streams do not meet in it; one that is captured into a graph has its own as well."""
+    """A kernel behind the one that deals out its items. `fault_words`: their address."""
 
     kernel: driver.Loaded
     dealer: driver.Loaded
+    tables: Tables
     grid: int
     dealing: Dealing
-    fault_words: int  # address
-    kept: int
+    fault_words: int
     dependent: bool
+    kept = 0  # bytes on the GPU: they are the kernel's
     _placed: dict[int, tuple[GpuLaunch, GpuLaunch]] = field(default_factory=dict)  # by stream
-    _captured: list[tuple[GpuLaunch, GpuLaunch]] = field(default_factory=list)
 
     def __call__(self, stream: int) -> None:
         """Put one launch on the stream (0 is the default one)."""
-        if driver.capturing(self.kernel.device.index, stream):
-            placed = self._place()
-            self._captured.append(placed)
-        else:
-            placed = self._placed.get(stream) or self._placed.setdefault(stream, self._place())
-        for launch in placed:
-            launch(stream)
+        words = self.dealing.table + self.dealing.scratch
+        with self.tables.turn:
+            if driver.capturing(self.tables.device, stream):
+                placed = self._at(self.tables.fresh(words))
+            elif stream in self._placed:
+                placed = self._placed[stream]
+            else:
+                placed = self._placed[stream] = self._at(self.tables.of_stream(stream, words))
+            for launch in placed:
+                launch(stream)
 
-    def _place(self) -> tuple[GpuLaunch, GpuLaunch]:
-        device = self.kernel.device.index
-        table, scratch = (DeviceWords(n, device) for n in (self.dealing.table, self.dealing.scratch))
-        front, main = self.dealing.arguments(table.pointer, scratch.pointer, self.fault_words)
-        keep = (table, scratch)
+    def _at(self, table: int) -> tuple[GpuLaunch, GpuLaunch]:
+        front, main = self.dealing.arguments(table, table + 4 * self.dealing.table, self.fault_words)
         return (
-            _laid_out(self.dealer, 1, front, keep, 0, dependent=False),
-            _laid_out(self.kernel, self.grid, main, keep, 0, dependent=self.dependent),
+            _laid_out(self.dealer, 1, front, (), 0, dependent=False),
+            _laid_out(self.kernel, self.grid, main, (), 0, dependent=self.dependent),
         )
 
 
