@@ -228,7 +228,15 @@ def test_wrong_arguments_are_named(name: str, value: Any, code: str, words: str)
 
 
 @pytest.mark.parametrize(
-    "options", [["--size", "Sq=[0,9,130],Sk=[5,9,137],Hk=1,G=2"], ["--size", "Sq=[0,0],Sk=[1,0],Hk=1,G=1"], []], ids=str
+    "options",
+    [
+        ["--size", "Sq=[0,9,130],Sk=[5,9,137],Hk=1,G=2"],
+        ["--size", "Sq=[0,0],Sk=[1,0],Hk=1,G=1"],
+        ["--size", "Sq=[3,4,5,6,7]"],
+        ["--size", "B=1"],
+        [],
+    ],
+    ids=str,
 )
 def test_tilegen_run_compares_with_the_oracle(options: list[str]) -> None:
     arguments = ["run", str(ROOT / "samples" / "fa3_varlen.tile"), "-D", "D=64", "--emulate", *options]

@@ -89,7 +89,8 @@ def _judged(
 def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str, int | list[int]], dict[str, float]]:
     """Every size and every scalar: those given, else the spec's defaults, else small or large ones.
 
-    The batch size follows the number of lengths given for a ragged size. Fails with BAD_USAGE.
+    The batch size follows the number of lengths given for a ragged size, and the lengths of others follow it. Fails
+    with BAD_USAGE.
     """
     names = {size.name for size in program.sizes}
     scalars = {scalar.name for scalar in program.scalars}
@@ -102,6 +103,10 @@ def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str
         if isinstance(lengths, list):
             sizes[ragged.over] = len(lengths)
     sizes |= {name: _size(name, value) for name, value in given.items() if name in names}
+    for ragged in program.ragged:
+        lengths, count = sizes[ragged.size], sizes[ragged.over]
+        if ragged.size not in given and isinstance(lengths, list) and isinstance(count, int):
+            sizes[ragged.size] = [lengths[n % len(lengths)] for n in range(count)]
     wanted = {name: _scalar(name, value) for name, value in given.items() if name in scalars}
     values = scalar_values(program, sizes, wanted)
     try:
