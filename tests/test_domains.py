@@ -78,7 +78,7 @@ LENGTHS = [(300, 300), (137, 430), (430, 137), (9, 12), (5, 0)]
 
 
 @pytest.mark.parametrize(("Sq", "Sk"), LENGTHS)
-@pytest.mark.parametrize(("left", "right"), [(40, 0), (70, 33), (0, 0), (-1, 20), (100, -1)])
+@pytest.mark.parametrize(("left", "right"), [(40, 0), (70, 33), (0, -1)])
 def test_window(Sq: int, Sk: int, left: int, right: int) -> None:
     check("window", Sq, Sk, formulas.visible(Sq, Sk, False, (left, right)), left=left, right=right)
 
@@ -113,14 +113,14 @@ def test_what_a_window_is_given_by_scalars_of_any_size() -> None:
 
 
 @pytest.mark.parametrize(("Sq", "Sk"), LENGTHS)
-@pytest.mark.parametrize("prefix", [0, 1, 100, 1000])
+@pytest.mark.parametrize("prefix", [0, 100, 1000])
 def test_prefix_lm(Sq: int, Sk: int, prefix: int) -> None:
     i, j = positions(Sq, Sk)
     check("prefix_lm", Sq, Sk, (j < prefix) | (j <= i), prefix=prefix)
 
 
 @pytest.mark.parametrize(("Sq", "Sk"), [(430, 430), (137, 430), (430, 300), (5, 0)])
-@pytest.mark.parametrize(("first", "window"), [(4, 30), (70, 0), (0, 64), (128, 64), (500, 10)])
+@pytest.mark.parametrize(("first", "window"), [(4, 30), (70, 0), (128, 64)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_global_tokens(Sq: int, Sk: int, first: int, window: int, causal: bool) -> None:
     i, j = positions(Sq, Sk)
@@ -131,7 +131,7 @@ def test_global_tokens(Sq: int, Sk: int, first: int, window: int, causal: bool) 
 # ---- chunks ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("C", "N"), [(100, 4), (64, 5), (256, 2), (7, 30), (300, 1)])
+@pytest.mark.parametrize(("C", "N"), [(100, 4), (64, 5), (7, 30)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_chunks(C: int, N: int, causal: bool) -> None:
     i, j = positions(N * C, N * C)

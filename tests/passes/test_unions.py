@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.passes.specs import loaded
+from tests.passes.test_meaning import agrees
 from tests.passes.test_ranges import Domain, domains
 from tests.passes.walks import check_loops
+from tilegen.checks.trials import check_all
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.uniform import Int, Uniform, evaluate
-from tilegen.passes.pipeline import to_scheduled
+from tilegen.passes.pipeline import lower, to_scheduled
 from tilegen.passes.ranges import Conjunction, Constraint, block_ranges, in_order
 
 # ---- the function ----------------------------------------------------------------------------------
@@ -173,3 +175,26 @@ def test_loops_go_through_the_blocks_of_the_union(
         SCHEDULED[key] = to_scheduled(loaded(spec(domain, order)))
     values = dict(zip(("Sq", "Sk", "a", "b", "c"), (*size, *scalars), strict=True))
     check_loops(SCHEDULED[key], values, minimal=False)
+
+
+WAYS = (
+    "walk j down skip_rows late O by 1 batch O, s stale_max take_turns over s, O",
+    "skip_rows ahead s by 1 take_turns over s, O persistent static",
+    "walk j down skip_rows late O by 1 stages k 1, v 1 take_turns over s, O",
+    "skip_rows late O by 1 issue s, O stages k 1, v 1 persistent table order longest_first",
+)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_distances_turns_and_depths_go_with_ranges(domain: str) -> None:
+    """Computed as the equations say, and without a wait for ever, whatever the rings' depth."""
+    n = list(DOMAINS).index(domain)
+    for way in (WAYS[n % 4], WAYS[(n + 2) % 4]):
+        text = spec(domain, way)
+        for name, value in (("a", 37), ("b", 21), ("c", 100)):
+            text = text.replace(f"scalar {name}: i32 = 0", f"scalar {name}: i32 = {value}")
+        program = loaded(text)
+        plan = lower(program)
+        agrees(program, plan, {"Sq": 150, "Sk": 190})
+        agrees(program, plan, {"Sq": 140, "Sk": 60}, (False,))
+        assert check_all(plan) == [], way

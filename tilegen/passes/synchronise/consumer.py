@@ -277,6 +277,13 @@ class Consumer:
         if start == stop:
             return
         turns = any(x.op in self.c.scheduled.turns for x in phase.steps)
+        # The drain has had a turn of its own: turns now come one iteration late, and the others must not wait for
+        # slots that are freed behind them.
+        behind = stop == plan.count and phase.reach > 0
+
+        def turn() -> None:
+            self.out.append(OrderWait(ORDER_ID, phase.span))
+            self.out.append(OrderPass(ORDER_ID, phase.span))
 
         def tiles(distance: int) -> list[str]:
             steps = [x for x in phase.steps if x.distance == distance]
@@ -287,9 +294,8 @@ class Consumer:
             for distance in range(phase.reach + 1):
                 for tile in tiles(distance):
                     self._wait_full(tile)
-                if distance == 0 and turns:
-                    self.out.append(OrderWait(ORDER_ID, phase.span))
-                    self.out.append(OrderPass(ORDER_ID, phase.span))
+                if distance == 0 and turns and not behind:
+                    turn()
                 elif tiles(distance):  # one thread frees the slot: every warp must have seen it full
                     self.out.append(GroupSync(self.stores.group_id, phase.span))
                 for tile in tiles(distance):
@@ -297,6 +303,8 @@ class Consumer:
                     self._release(tile)
                     if tile in self.lagging:
                         self.out.append(Advance(f"{tile}_read", self.c.tiles[tile].move.span, tile))
+                if distance == 0 and turns and behind:
+                    turn()
 
         body = self._nested(passing)
         self.out.append(For(plan.time, start, stop, body, "blocks that no row of these needs", phase.span))
