@@ -144,16 +144,16 @@ def test_conditions_on_chunks_of_queries_or_keys_alone(tmp_path: Path) -> None:
     text = SPEC.replace("SCHEDULE", "walk j down skip_rows").replace(
         "DOMAIN", "split i into ci, oi by C  split j into cj, oj by C  domain ci, cj: 2 * cj <= ci + 1 or cj == ci + t"
     )
-    text = text.replace("size Sq = 150, Sk = 220, B = 2", "size C = 30, N = 5, P = 7, B = 2")
-    text = text.replace("Sq", "N * C").replace("Sk", "P * C")
+    text = text.replace("size Sq = 150, Sk = 220, B = 2", "size C = 30, N = 5, B = 2")
+    text = text.replace("Sq", "N * C").replace("Sk", "N * C")
     for name in "acwe":
         line = next(x for x in text.splitlines() if x.startswith(f"  input {name}:"))
         text = text.replace(line + "\n", "")
     path = tmp_path / "spec.tile"
     path.write_text(text)
     program, run = load(path, {}), tilegen.compile(path)
-    for C, t in ((30, 1), (64, -1), (1, 2)):
-        sizes = {"C": C, "N": 5, "P": 7, "B": 2}
+    for C, t in ((30, 1), (64, -1)):
+        sizes = {"C": C, "N": 5, "B": 2}
         data = random_inputs(program, sizes, 3)
         want = evaluate(program, sizes, {"t": t}, data)["O"].value
         np.testing.assert_allclose(run(**data, C=C, t=t), want, atol=1e-3)
