@@ -23,6 +23,7 @@ ATTENTION = (
 SIZES = {
     "attention_alibi": ATTENTION[1:3],
     "attention_bias": ("B=1,Sq=9,Sk=0,Hk=2,G=1", "B=2,Sq=137,Sk=72,Hk=1,G=3"),
+    "attention_decode": ("B=2,Sq=1,Sk=75,Hk=2,G=5", *ATTENTION[1:3]),
     "attention_sink": ATTENTION[1:3],
     "attention_softcap": ATTENTION[1:3],
     "attention_mixed_heads": ATTENTION[:3],

@@ -41,7 +41,7 @@ def run(
 
     emulated(
         module(plan), [plan.name], plan, views,
-        lambda moved, device: bind(plan, moved, partial(dispatch, plan, known, dict(scalars or {})), device, {}),
+        lambda moved, device: bind(plan, moved, known, partial(dispatch, plan, known, dict(scalars or {})), device, {}),
         lambda words: None,
     )  # fmt: skip
     return outputs

@@ -8,9 +8,9 @@ something touched what was in flight. A slot is read between the wait for it and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -211,7 +211,11 @@ class Role:
         grid = np.meshgrid(*reversed(ranges), indexing="ij")[::-1]
         where: list[Array] = [np.zeros(grid[0].shape, np.int64) for _ in tensor.shape]
         for dim, at in zip(d.dims, grid, strict=True):
-            where[dim.dim] = where[dim.dim] + (at * dim.chunk if dim.part == "outer" else at)
+            unit = dim.chunk if dim.by is None else self.int(dim.by)
+            here = at * unit if dim.part == "outer" else at
+            if dim.by is not None and dim.part == "inner":  # outside its part: outside the tensor
+                here = np.where((at >= 0) & (at < unit), here, -tensor.shape[dim.dim] - unit)
+            where[dim.dim] = where[dim.dim] + here
         return tuple(where)
 
     def do_TmaStore(self, o: ir.TmaStore) -> None:
@@ -274,7 +278,8 @@ class Role:
 
     def do_ReadShared(self, o: ir.ReadShared) -> None:
         first = o.row_offset * self.warpgroup
-        tile = self.tile(o.slot, self.place(o.slot))[first : first + ROWS, : self.fragment(o.out).cols]
+        rows = first + _digits(o.digit)
+        tile = self.tile(o.slot, self.place(o.slot))[rows, : self.fragment(o.out).cols]
         self.write(o.out, tile.astype(F32))
 
     def do_WriteShared(self, o: ir.WriteShared) -> None:
@@ -291,8 +296,8 @@ class Role:
         limit = self.int(o.limit)
         count = ROWS if self.fragment(o.out).layout == "row" else self.fragment(o.out).cols
         found = np.zeros(count, self.fragment(o.out).dtype.numpy)
-        for n in range(count):
-            at = index[o.dim] + n
+        for n, step in enumerate(_digits(o.digit) if self.is_row(o.out) else range(count)):
+            at = index[o.dim] + int(step)
             if at < limit:
                 found[n] = tensor[(*index[: o.dim], at, *index[o.dim + 1 :])]
         self.write(o.out, np.repeat(found[:, None], QUAD, axis=1) if count == ROWS and self.is_row(o.out) else found)
@@ -303,8 +308,13 @@ class Role:
     def do_StoreRows(self, o: ir.StoreRows) -> None:
         tensor, source = self.tensors[o.tensor], self.read(o.fragment)
         index = [self.int(i) for i in o.index]
-        rows = min(ROWS, self.int(o.row_limit) - index[o.row_dim])
         cols = min(source.shape[1], self.int(o.col_limit) - index[o.col_dim])
+        if o.shared:
+            for n, at in self.rows(o.shared, index):
+                at[o.col_dim] = slice(index[o.col_dim], index[o.col_dim] + max(cols, 0))
+                tensor[tuple(at)] = source[n, : max(cols, 0)].astype(tensor.dtype)
+            return
+        rows = min(ROWS, self.int(o.row_limit) - index[o.row_dim])
         if rows <= 0 or cols <= 0:
             return
         where: list[int | slice] = list(index)
@@ -316,11 +326,24 @@ class Role:
     def do_StoreVector(self, o: ir.StoreVector) -> None:
         tensor, source = self.tensors[o.tensor], self.read(o.fragment)
         index = [self.int(i) for i in o.index]
+        if o.shared:
+            for n, at in self.rows(o.shared, index):
+                tensor[tuple(at)] = source[n, 0].astype(tensor.dtype)
+            return
         rows = min(ROWS, self.int(o.limit) - index[o.dim])
         if rows > 0:
             where: list[int | slice] = list(index)
             where[o.dim] = slice(index[o.dim], index[o.dim] + rows)
             tensor[tuple(where)] = source[:rows, 0].astype(tensor.dtype)
+
+    def rows(self, shared: tuple[ir.RowStep, ...], index: list[int]) -> Iterator[tuple[int, list[int | slice]]]:
+        """Each row that exists, with its index in the tensor."""
+        for n in range(ROWS):
+            at: list[int | slice] = list(index)
+            for x in shared:
+                at[x.dim] = index[x.dim] + int(_digits(x.digit)[n])
+            if all(cast("int", at[x.dim]) < self.int(x.limit) for x in shared):
+                yield n, at
 
     # ---- registers ----
 
@@ -352,14 +375,14 @@ class Role:
                 return self.floats[name]
             case ir.IntValue(value):
                 return F32(self.int(value))
-            case ir.Coordinate(along, origin):
-                count = ROWS if along == "row" else cols
-                line = F32(self.int(origin) + np.arange(count))
+            case ir.Coordinate(along, origin, digit):
+                line = F32(self.int(origin) + (_digits(digit) if along == "row" else np.arange(cols)))
                 return line[:, None] if along == "row" else line
-            case ir.Place(row_factor, col_factor, offset):
+            case ir.Place(row_factor, col_factor, offset, digits):
                 first = 2 * np.arange(QUAD)  # the first column that each lane holds
                 columns = first if layout == "row" else np.arange(cols)
-                return F32(row_factor * np.arange(ROWS)[:, None] + col_factor * columns + self.int(offset))
+                rows = row_factor * np.arange(ROWS) + sum((n * _digits(d) for n, d in digits), np.zeros(ROWS, np.int64))
+                return F32(rows[:, None] + col_factor * columns + self.int(offset))
             case ir.Past():
                 return F32(np.arange(cols) - 2 * _lane_of(cols))
             case ir.Compute(op, args, dtype):
@@ -390,7 +413,8 @@ class Role:
             for c in conditions:
                 if isinstance(c, ir.Bound):
                     at_row, at_col = self.counted(row, c.row_chunks), self.counted(col, c.col_chunks)
-                    every &= c.row_factor * at_row + c.col_factor * at_col + self.int(c.offset) >= 0
+                    digits = sum((n * _digits(d) for n, d in c.digits), np.zeros(ROWS, np.int64))[:, None]
+                    every &= c.row_factor * at_row + digits + c.col_factor * at_col + self.int(c.offset) >= 0
                 else:
                     every &= self.value(c, layout, cols) != 0
             live |= every
@@ -399,6 +423,8 @@ class Role:
     def counted(self, places: Array, chunks: ir.Chunks | None) -> Array:
         if chunks is None:
             return places
+        if chunks.digit is not None:
+            places = _digits(chunks.digit)[:, None]
         found: Array = (self.int(chunks.origin) + places) // self.int(chunks.length)
         return found
 
@@ -461,6 +487,14 @@ class Role:
                 effect()
         if retired != list(o.retires):
             raise Misuse(f"a wait that is to retire {list(o.retires)} retires {retired}")
+
+
+def _digits(digit: ir.Digit | None) -> npt.NDArray[np.int64]:
+    """Where each row of a warpgroup is along an axis."""
+    rows = np.arange(ROWS)
+    if digit is None:
+        return rows
+    return rows // digit.divide % digit.modulo if digit.modulo else rows // digit.divide
 
 
 def _stored(b: ir.Buffer) -> int:

@@ -85,6 +85,18 @@ def test_attention_of_any_length(Sq: int, Sk: int, causal: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("D", [72, 80, 96])
+def test_heads_that_fill_no_line(D: int) -> None:
+    sizes = {"B": 1, "Sq": 70, "Sk": 90, "Hk": 1, "G": 1}
+    agrees(sample("fa3_fwd", D=D, causal=True), planned_sample("fa3_fwd", D=D, causal=True), sizes)
+
+
+@pytest.mark.parametrize(("Sq", "G"), [(1, 3), (9, 5), (17, 12)])
+def test_heads_that_share_the_rows(Sq: int, G: int) -> None:
+    sizes = {"B": 2, "Sq": Sq, "Sk": 90, "Hk": 2, "G": G}
+    agrees(sample("attention_decode", D=64), planned_sample("attention_decode", D=64), sizes, (True, False))
+
+
 # ---- schedules of one spec ---------------------------------------------------------------------------
 
 ORDERS = (

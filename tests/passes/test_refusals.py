@@ -270,6 +270,17 @@ CASES: list[tuple[Code, str, str]] = [
         "Y[j, i] = x[i, j]",
     ),
     (Code.BLOCK_OF_WORKERS, schedule_of(ATTENTION, "consumers 3 over i block i 128"), "i 128"),
+    (Code.BLOCK_OF_ROWS, schedule_of(ATTENTION, "consumers 3 over i, r block i 16, r 12"), "r 12"),
+    (Code.BLOCK_OF_ROWS, schedule_of(ATTENTION, "consumers 2 over i, r block i 1, r 128"), "r 128"),
+    (
+        Code.PRODUCT_ROWS,
+        schedule_of(
+            ATTENTION.replace("Q: T[B, Sq, Hk * G, D]", "Q: T[B, Sq, Hk, D]").replace("Q[b, i, h, d]", "Q[b, i, g, d]"),
+            "consumers 1 over i, r block i 8, r 8",
+        ),
+        "sum[d](q[i, d] * k[j, d])",
+    ),
+    (Code.CONSUMER_AXIS, schedule_of(ATTENTION, "consumers 2 over i, g"), "consumers 2 over i, g"),
     (Code.BLOCK_OF_PART, attention("block g 2"), "g 2"),
     (Code.BLOCK_OF_PART, attention("grid g"), "grid g"),
     (Code.BLOCK_OF_HELD, attention("block d 64"), "d 64"),

@@ -135,7 +135,7 @@ def test_block_changes_one_axis() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_consumers_come_with_their_registers(count: int) -> None:
     workers = scheduled(GEMM, f"consumers {count} over m").workers
-    assert (workers.count, workers.axis) == (count, "m")
+    assert (workers.count, workers.axes) == (count, ("m",))
     found = (workers.consumer_registers, workers.producer_registers)
     assert found == (REGISTERS[count] or (None, None))
 

@@ -62,7 +62,7 @@ class Loop:
 def loops(s: Scheduled, values: Mapping[str, int]) -> Iterator[Loop]:
     plan = layout(stream_of(s), s)
     assert not any("warpgroup" in symbols(let.value) for let in plan.lets if isinstance(let, Let))
-    rows = s.workers.axis
+    (rows,) = s.workers.axes
     extent = s.program.tile.axis(rows).extent.evaluate(values)
     for row in range(0, extent, s.role(rows).block):
         for warpgroup in range(s.workers.count):
@@ -109,7 +109,7 @@ def check_loops(s: Scheduled, values: Mapping[str, int], *, minimal: bool = True
     minimal: no block is masked without need, peeled ones apart.
     """
     stream = stream_of(s)
-    rows, size = s.workers.axis, s.role(stream.axis).block
+    (rows,), size = s.workers.axes, s.role(stream.axis).block
     points = live(s.program.tile, (rows, stream.axis), values)
     height, width = points.shape
     plan = layout(stream, s)

@@ -165,7 +165,11 @@ MEMORY: dict[str, tuple[ir.Plan, str]] = {
     "fill": (edits.descriptor(G, "A", fill="one"), 'fill "one" is neither'),
     "store to an input": (edits.tensor(G, "C", output=False), "C is an input, and stored to"),
     "box": (edits.descriptor(G, "A", dims=(ir.MapDim(1, 64), ir.MapDim(0, 512))), "1 to 256 positions, not 512"),
-    "chunk part": (edits.descriptor(G, "A", dims=(ir.MapDim(1, 64, 64), ir.MapDim(0, 128))), 'part "" of a chunked'),
+    "chunk part": (edits.descriptor(G, "A", dims=(ir.MapDim(1, 64, 64), ir.MapDim(0, 128))), 'part "" of a cut'),
+    "part of a split": (
+        edits.descriptor(G, "A", dims=(ir.MapDim(1, 64), ir.MapDim(0, 128, by=Int(8)))),
+        'part "" of a cut',
+    ),
     "box wider than chunk": (
         edits.descriptor(G, "A", dims=(ir.MapDim(1, 64, 32, "inner"), ir.MapDim(0, 128))),
         "a box of 64 is wider than its chunk of 32",

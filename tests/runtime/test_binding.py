@@ -46,7 +46,7 @@ def view(*shape: int, dtype: DType = DType.BF16, strides: tuple[int, ...] | None
 def bound(plan: Plan, scalars: dict[str, Any] | None = None, sm_count: int = 132, **views: ArrayView) -> Binding:
     sizes = resolve(plan, views, {}, SPANS)
     device = Device(sm_count, TensorMap.to_bits, lambda table: (0, table))
-    return bind(plan, views, partial(dispatch, plan, sizes, scalars or {}), device, SPANS)
+    return bind(plan, views, sizes, partial(dispatch, plan, sizes, scalars or {}), device, SPANS)
 
 
 def faults(plan: Plan, scalars: dict[str, Any] | None = None, **views: ArrayView) -> tuple[Diagnostic, ...]:
@@ -89,7 +89,7 @@ def test_a_dimension_in_chunks_becomes_two() -> None:
     tensor = TensorShape("V", DType.F16, (Sym("S"), Sym("H"), Int(256)), False)
     dims = (MapDim(2, 64, 64, "inner"), MapDim(0, 80), MapDim(2, 4, 64, "outer"), MapDim(1, 1))
     descriptor = Descriptor("V", "V", dims, 128, "zero", False, at(5))
-    m = tensor_map(descriptor, tensor, view(1000, 8, 256, dtype=DType.F16), {})
+    m = tensor_map(descriptor, tensor, view(1000, 8, 256, dtype=DType.F16), {}, {})
     assert m.dims == (64, 1000, 4, 8)
     assert m.strides == (8 * 256 * 2, 64 * 2, 256 * 2)
     assert m.box == (64, 80, 4, 1)
@@ -100,7 +100,7 @@ def test_a_chunked_dimension_must_be_whole_chunks() -> None:
     tensor = TensorShape("V", DType.F16, (Sym("S"), Sym("D")), False)
     descriptor = Descriptor("V", "V", (MapDim(1, 64, 64, "inner"), MapDim(0, 80)), 128, "zero", False, at(5))
     with pytest.raises(TilegenError, match=r"ARRAY_CHUNK.*dimension 1 of V.*64 elements"):
-        tensor_map(descriptor, tensor, view(1000, 96, dtype=DType.F16), {})
+        tensor_map(descriptor, tensor, view(1000, 96, dtype=DType.F16), {}, {})
 
 
 def test_rows_that_are_no_multiple_of_16_bytes_are_refused_by_name() -> None:

@@ -25,7 +25,7 @@ def directives(text: str) -> list[ir.Directive]:
     [
         ("block i D", [ir.Block("i", 64, None)]),
         ("block i 64, j 80", [ir.Block("i", 64, None), ir.Block("j", 80, None)]),
-        ("consumers 3 over i", [ir.Consumers(3, "i", None)]),
+        ("consumers 3 over i", [ir.Consumers(3, ("i",), None)]),
         ("stages a 3, b 2", [ir.Stages("a", 3, None), ir.Stages("b", 2, None)]),
         ("late C by 1", [ir.Late("C", 1, None)]),
         ("ahead s by 0", [ir.Ahead("s", 0, None)]),

@@ -176,8 +176,9 @@ def _whole(e: ir.ElementExpr) -> Uniform | None:
             return Int(int(value))
         case ir.IntValue(value):
             return value
-        case ir.Coordinate(along, origin):
-            return op("add", origin, _PLACES[along])
+        case ir.Coordinate(along, origin, digit):
+            place = op("floordiv", _PLACES[along], digit.divide if digit else 1)
+            return op("add", origin, op("mod", place, digit.modulo) if digit and digit.modulo else place)
         case ir.Compute("fma", (a, b, c)):
             return _whole(ir.Compute("add", (ir.Compute("mul", (a, b)), c)))
         case ir.Compute("add" | "sub" | "mul" as name, (a, b)):
@@ -247,7 +248,7 @@ class _Role:
                 if not isinstance(condition, ir.Bound):
                     self._places(condition, columns, scope)
                     self._comparisons(condition, columns, scope)
-            fixed = {b: scope.interval(b.offset) for b in group if b.row_factor == b.col_factor == 0}
+            fixed = {b: scope.interval(b.offset) for b in group if b.uniform}
             if all(high >= 0 for _, high in fixed.values()):
                 alternatives.append(tuple(b for b in group if b not in fixed or fixed[b][0] < 0))
         for n, group in enumerate(alternatives):
@@ -255,20 +256,21 @@ class _Role:
             if any(set(g) <= set(group) for g in others):
                 continue
             for bound in group:
-                rows, cols = (
-                    1 if c is not None else n for c, n in ((bound.row_chunks, _ROWS), (bound.col_chunks, columns))
-                )
-                self._reach(bound.offset, (bound.row_factor, rows), (bound.col_factor, cols), scope)
+                rows = 1 if bound.row_chunks is not None else _ROWS
+                cols = 1 if bound.col_chunks is not None else columns
+                digits = ((factor, _count(d)) for factor, d in bound.digits)
+                self._reach(bound.offset, ((bound.row_factor, rows), *digits, (bound.col_factor, cols)), scope)
                 self._chunks(bound, columns, scope)
 
     def _chunks(self, bound: ir.Bound, columns: int, scope: _Scope) -> None:
         """Checks the ends of chunks that a bound is solved for, each chunk number being one that positions have."""
-        for chunks, factor, count in (
+        for chunks, factor, most in (
             (bound.row_chunks, bound.row_factor, _ROWS),
             (bound.col_chunks, bound.col_factor, columns),
         ):
             if chunks is not None:
-                self._reach(chunks.origin, (1, count), (0, 1), scope)
+                count = chunks.digit.positions if chunks.digit else most
+                self._reach(chunks.origin, ((1, count),), scope)
                 number = op("floordiv", op("add", chunks.origin, count), chunks.length)
                 end = op("mul", op("add", number, 1), chunks.length)
                 scope.interval(op("add", op("mul", number, factor), bound.offset))
@@ -282,26 +284,30 @@ class _Role:
             scope.interval(expression)
         match operation:
             case ir.StoreRows(fragment, _, index):
-                self._reach(index[operation.row_dim], (1, _ROWS), (0, 1), scope)
-                self._reach(index[operation.col_dim], (0, 1), (1, self._fragments[fragment].cols), scope)
-            case ir.LoadVector(fragment, _, index, dim) | ir.StoreVector(fragment, _, index, dim):
+                self._rows(operation.shared, index, operation.row_dim, scope)
+                self._reach(index[operation.col_dim], ((1, self._fragments[fragment].cols),), scope)
+            case ir.StoreVector(_, _, index, dim):
+                self._rows(operation.shared, index, dim, scope)
+            case ir.LoadVector(fragment, _, index, dim):
                 made = self._fragments[fragment]
-                self._reach(index[dim], (1, made.cols if made.layout == "col" else _ROWS), (0, 1), scope)
+                count = made.cols if made.layout == "col" else _count(operation.digit)
+                self._reach(index[dim], ((1, count),), scope)
             case ir.Mend():
                 keys, columns = (self._fragments[f].cols for f in (operation.live, operation.fragment))
-                self._reach(operation.index[operation.dim], (1, keys), (0, 1), scope)
-                self._reach(operation.index[operation.col_dim], (0, 1), (1, columns), scope)
+                self._reach(operation.index[operation.dim], ((1, keys),), scope)
+                self._reach(operation.index[operation.col_dim], ((1, columns),), scope)
             case ir.Map(out, value):
                 columns = self._fragments[out].cols
                 self._places(value, columns, scope)
                 for at in parts(value, ir.Place):
                     first = _ROW_COLUMNS if self._fragments[out].layout == "row" else columns
-                    self._reach(at.offset, (at.row_factor, _ROWS), (at.col_factor, first), scope)
+                    rows = ((at.row_factor, _ROWS), *((factor, _count(d)) for factor, d in at.digits))
+                    self._reach(at.offset, (*rows, (at.col_factor, first)), scope)
 
     def _places(self, value: ir.ElementExpr, columns: int, scope: _Scope) -> None:
         """Checks the positions of elements in an expression over a fragment."""
         for place in parts(value, ir.Coordinate):
-            self._reach(place.origin, (1, _ROWS if place.along == "row" else columns), (0, 1), scope)
+            self._reach(place.origin, ((1, _count(place.digit) if place.along == "row" else columns),), scope)
 
     def _comparisons(self, condition: ir.ElementExpr, columns: int, scope: _Scope) -> None:
         """Checks the sides of comparisons that are made in integers, elements of tensors left out."""
@@ -314,17 +320,28 @@ class _Role:
                     if side is not None and None not in sides:
                         inner.interval(side)
 
-    def _reach(self, origin: Uniform, rows: Interval, columns: Interval, scope: _Scope) -> None:
-        """Checks factor * position, summed over rows and columns (factor, count), and that with `origin`."""
+    def _rows(self, shared: tuple[ir.RowStep, ...], index: tuple[Uniform, ...], dim: int, scope: _Scope) -> None:
+        if not shared:
+            self._reach(index[dim], ((1, _ROWS),), scope)
+        for step in shared:
+            self._reach(index[step.dim], ((1, _count(step.digit)),), scope)
+
+    def _reach(self, origin: Uniform, along: tuple[Interval, ...], scope: _Scope) -> None:
+        """Checks factor * position, summed over the directions (factor, count), and that with `origin`."""
         low, high = scope.interval(origin)
         assert scope.span is not None
-        for factor, count in (rows, columns):
+        for factor, count in along:
             step = factor * (count - 1)
             low, high = low + min(step, 0), high + max(step, 0)
             if not (low >= _LOWEST and high <= _HIGHEST):
                 scope.refuse(origin, (low, high), scope.span)
             if not _LOWEST <= step <= _HIGHEST:
                 scope.refuse(origin, (step, step), scope.span)
+
+
+def _count(digit: ir.Digit | None) -> int:
+    """Positions that the rows of a warpgroup reach along an axis."""
+    return _ROWS if digit is None else digit.positions
 
 
 def _product(a: Interval, b: Interval) -> Interval:

@@ -92,7 +92,8 @@ class Regions:
                 yield from _rows(buffer, base, 0, buffer.rows, buffer.cols)
             case ir.ReadShared(out, _, row_offset):
                 cols = next(f.cols for f in role.fragments if f.name == out)
-                yield from _rows(buffer, base, row_offset * group, ROWS, cols)
+                rows = ROWS if operation.digit is None else operation.digit.positions
+                yield from _rows(buffer, base, row_offset * group, rows, cols)
 
     def _operand(
         self, operand: ir.SlotOperand, extent: int, dtype: DType, stage: int, part: int, group: int

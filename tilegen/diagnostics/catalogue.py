@@ -355,9 +355,22 @@ class Code(enum.Enum):
         ("block {axis} by 64 for each consumer, or change the number of consumers",),
         "a wgmma instruction computes 64 rows for one warpgroup",
     )
+    BLOCK_OF_ROWS = Entry(
+        "the block of {axis}, one of the axes that share the rows, does not divide the rows of a consumer evenly",
+        (
+            "block {axis} by a power of two: it need not divide the extent",
+            "name {axis} first: `consumers N over {axis}, …`",
+        ),
+        "a row's position along each axis is a constant of the thread that holds it",
+    )
+    PRODUCT_ROWS = Entry(
+        "the product `{product}` needs the tile {tile} along {rows}, which share the rows, and it lacks one of them",
+        ("let the tile run along each axis of the rows", "share out fewer axes: `consumers N over AXIS`"),
+        "a wgmma instruction reads 64 rows of its first factor",
+    )
     BLOCK_OF_PART = Entry(
         "`{axis}` has no block of its own: it is a part of a split axis, or no equation uses it",
-        ("block the axis that is split",),
+        ("block the axis that is split", "let the inner part share the rows: `consumers N over …, {axis}`"),
     )
     BLOCK_OF_HELD = Entry(
         "the axis {axis} is held whole in its tile ({extent} positions)",

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.uniform import Uniform
+from tilegen.ir.uniform import Int, Op, Sym, Uniform
 from tilegen.syntax.span import Span
 
 # ---- what the kernel is given ----------------------------------------------------------------------
@@ -100,13 +100,15 @@ class MapDim:
 
     Plain: the whole tensor dimension `dim`. `chunk` > 0: the inner dimension cut into chunks: `part` "inner" is
     the position inside a chunk (extent `chunk`), "outer" the chunk number (extent dims[dim] / chunk, stride
-    chunk elements).
+    chunk elements). `by`: the dimension of a split axis cut likewise at each multiple of a size known at launch, and
+    `part` "inner" is clipped there.
     """
 
     dim: int
     box: int
     chunk: int = 0
     part: str = ""
+    by: Int | Sym | Op | None = None
 
 
 @dataclass(frozen=True)
@@ -254,23 +256,40 @@ class IntValue:
 
 
 @dataclass(frozen=True)
+class Digit:
+    """Where a row is along one of several axes that share the rows: its number in the warpgroup's 64 div `divide`, mod
+    `modulo` if that is not 0."""
+
+    divide: int
+    modulo: int
+
+    @property
+    def positions(self) -> int:
+        """Positions that a warpgroup's rows reach."""
+        return self.modulo or 64 // self.divide
+
+
+@dataclass(frozen=True)
 class Coordinate:
-    """Global position of this element along the fragment's "row" or "col" direction, as f32: origin + local index."""
+    """Global position of this element along the fragment's "row" or "col" direction, as f32: origin + local index, of
+    which a row may count by a digit."""
 
     along: str
     origin: Uniform
+    digit: Digit | None = None
 
 
 @dataclass(frozen=True)
 class Place:
     """row_factor * row + col_factor * column + offset at this element, as f32; row and column local to the fragment.
 
-    In a row fragment the column is the first that the lane holds.
+    In a row fragment the column is the first that the lane holds. digits: as in Bound.
     """
 
     row_factor: int
     col_factor: int
     offset: Uniform
+    digits: tuple[tuple[int, Digit], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -294,22 +313,33 @@ ElementExpr: TypeAlias = Element | Literal | Value | IntValue | Coordinate | Pla
 
 @dataclass(frozen=True)
 class Chunks:
-    """Counts a direction of a fragment in chunks: (origin + local index) div length, length > 0."""
+    """Counts a direction of a fragment in chunks: (origin + local index) div length, length > 0. Of a row the index may
+    be a digit."""
 
     origin: Uniform
     length: Uniform
+    digit: Digit | None = None
 
 
 @dataclass(frozen=True)
 class Bound:
     """A condition on an element: row_factor * row + col_factor * col + offset >= 0; row, col local to the fragment,
-    or numbers of chunks."""
+    or numbers of chunks.
+
+    digits: (factor, digit of the row), added where several axes share the rows.
+    """
 
     row_factor: int
     col_factor: int
     offset: Uniform
     row_chunks: Chunks | None = None
     col_chunks: Chunks | None = None
+    digits: tuple[tuple[int, Digit], ...] = ()
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it is the same for all elements."""
+        return not (self.row_factor or self.col_factor or self.digits)
 
 
 # ---- operations ------------------------------------------------------------------------------------
@@ -685,13 +715,14 @@ class Relayout:
 
 @dataclass(frozen=True)
 class ReadShared:
-    """out (acc) := this warpgroup's 64 rows of the tile in a slot, converted to f32."""
+    """out (acc) := this warpgroup's rows of the tile in a slot, as f32: 64, or those at a digit of each row."""
 
     out: str
     slot: Slot
     row_offset: int  # rows added for each warpgroup index
     span: Span
     statement: str = ""
+    digit: Digit | None = None
 
 
 @dataclass(frozen=True)
@@ -708,8 +739,8 @@ class WriteShared:
 class LoadVector:
     """out (row or col) := elements of a tensor along one dimension, as f32 or whole; 0 at or past `limit`.
 
-    index: one uniform a dimension; dimension `dim` adds the element's local position (a row's includes
-    64 * warpgroup already in the index).
+    index: one uniform a dimension; dimension `dim` adds the element's local position, or that digit of it (where the
+    warpgroup begins is in the index already).
     """
 
     out: str
@@ -719,6 +750,17 @@ class LoadVector:
     limit: Uniform
     span: Span
     statement: str = ""
+    digit: Digit | None = None
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """One of several axes that share the rows: a row is `digit` positions further along dimension `dim`, and lies
+    outside from `limit` (a global position) on."""
+
+    dim: int
+    digit: Digit
+    limit: Uniform
 
 
 @dataclass(frozen=True)
@@ -727,7 +769,8 @@ class StoreRows:
 
     index: one uniform a dimension, the fragment's corner; rows run along `row_dim`, columns along `col_dim`
     (the innermost, stride 1). Elements at or past `row_limit` / `col_limit` (global positions) are not written.
-    `vector`: elements stored at once (16 bytes).  `whole_vectors`: col_limit never cuts a vector.
+    `vector`: elements stored at once (16 bytes).  `whole_vectors`: col_limit never cuts a vector. `shared`: the axes
+    that share the rows, where they are several; `row_dim` and `row_limit` are then the outermost's.
     """
 
     fragment: str
@@ -741,11 +784,13 @@ class StoreRows:
     whole_vectors: bool
     span: Span
     statement: str = ""
+    shared: tuple[RowStep, ...] = ()
 
 
 @dataclass(frozen=True)
 class StoreVector:
-    """A row fragment along dimension `dim` of a tensor, by one lane a row; nothing at or past `limit`."""
+    """A row fragment along dimension `dim` of a tensor, by one lane a row; nothing at or past `limit`. `shared` as in
+    StoreRows."""
 
     fragment: str
     tensor: str
@@ -754,6 +799,7 @@ class StoreVector:
     limit: Uniform
     span: Span
     statement: str = ""
+    shared: tuple[RowStep, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ def element_text(expr: ir.ElementExpr, top: bool = True) -> str:
             return name
         case ir.IntValue(value):
             return f"float({text(value)})"
-        case ir.Coordinate(along, origin):
-            return f"{along}({text(origin)})"
-        case ir.Place(row_factor, col_factor, offset):
-            return f"({_place(row_factor, col_factor, offset)})"
+        case ir.Coordinate(along, origin, digit):
+            return f"{along}({text(origin)})" if digit is None else f"{digit_text(digit)}({text(origin)})"
+        case ir.Place(row_factor, col_factor, offset, digits):
+            return f"({_place(row_factor, col_factor, offset, digits)})"
         case ir.Past():
             return "past"
         case ir.Compute("neg", (x,)):
@@ -49,14 +49,30 @@ def _condition(condition: ir.Bound | ir.ElementExpr) -> str:
     return bound_text(condition) if isinstance(condition, ir.Bound) else element_text(condition, False)
 
 
+def digit_text(digit: ir.Digit | None) -> str:
+    """`row div 8`, `row mod 8`"""
+    if digit is None:
+        return "row"
+    divided = f" div {digit.divide}" if digit.divide > 1 else ""
+    return f"row{divided}{f' mod {digit.modulo}' if digit.modulo else ''}"
+
+
 def bound_text(bound: ir.Bound) -> str:
     """`row - col + x >= 0`"""
     row, col = _counted("row", bound.row_chunks), _counted("col", bound.col_chunks)
-    return f"{_place(bound.row_factor, bound.col_factor, bound.offset, row, col)} >= 0"
+    return f"{_place(bound.row_factor, bound.col_factor, bound.offset, bound.digits, row, col)} >= 0"
 
 
-def _place(row_factor: int, col_factor: int, offset: Uniform, row: str = "row", col: str = "col") -> str:
+def _place(
+    row_factor: int,
+    col_factor: int,
+    offset: Uniform,
+    digits: tuple[tuple[int, ir.Digit], ...],
+    row: str = "row",
+    col: str = "col",
+) -> str:
     parts = [_scaled(row_factor, row), _scaled(col_factor, col)]
+    parts += [_scaled(factor, f"({digit_text(digit)})") for factor, digit in digits]
     constant = text(offset)
     left = " + ".join([p for p in parts if p] + ([constant] if constant != "0" else [])) or "0"
     return left.replace("+ -", "- ")
@@ -65,7 +81,8 @@ def _place(row_factor: int, col_factor: int, offset: Uniform, row: str = "row", 
 def _counted(direction: str, chunks: ir.Chunks | None) -> str:
     if chunks is None:
         return direction
-    return f"(({text(chunks.origin, False)} + {direction}) div {text(chunks.length, False)})"
+    at = direction if chunks.digit is None else f"({digit_text(chunks.digit)})"
+    return f"(({text(chunks.origin, False)} + {at}) div {text(chunks.length, False)})"
 
 
 def operation_text(operation: ir.Operation) -> str:
@@ -113,16 +130,18 @@ def _movement(operation: ir.Operation) -> str:
         case ir.StoreWait(pending, read):
             return f"store_wait {'read' if read else 'all'}, {pending} pending"
         case ir.ReadShared(out, slot, row_offset):
-            return f"{out} := shared {slot_text(slot)}, rows + {row_offset} * warpgroup"
+            rows = "rows" if operation.digit is None else f"rows at {digit_text(operation.digit)}"
+            return f"{out} := shared {slot_text(slot)}, {rows} + {row_offset} * warpgroup"
         case ir.WriteShared(buffer, source):
             return f"shared {buffer} := {source}"
         case ir.LoadVector(out, tensor, index, dim, limit):
-            return f"{out} := {_at(tensor, index)} along dim {dim} below {text(limit)}"
+            digit = "" if operation.digit is None else f" by {digit_text(operation.digit)}"
+            return f"{out} := {_at(tensor, index)} along dim {dim}{digit} below {text(limit)}"
         case ir.StoreRows():
             whole = ", whole" if operation.whole_vectors else ""
             return (
                 f"{_at(operation.tensor, operation.index)} := {operation.fragment}, "
-                f"rows along dim {operation.row_dim} below {text(operation.row_limit)}, "
+                f"{_rows(operation.shared, f'rows along dim {operation.row_dim} below {text(operation.row_limit)}')}, "
                 f"cols along dim {operation.col_dim} below {text(operation.col_limit)}, "
                 f"vectors of {operation.vector}{whole}"
             )
@@ -135,8 +154,17 @@ def _movement(operation: ir.Operation) -> str:
                 f"cols along dim {operation.col_dim} below {text(operation.col_limit)}"
             )
         case ir.StoreVector(fragment, tensor, index, dim, limit):
-            return f"{_at(tensor, index)} := {fragment} along dim {dim} below {text(limit)}"
+            return (
+                f"{_at(tensor, index)} := {fragment} {_rows(operation.shared, f'along dim {dim} below {text(limit)}')}"
+            )
     return ""
+
+
+def _rows(shared: tuple[ir.RowStep, ...], plain: str) -> str:
+    """Where rows go: along one dimension, or along several."""
+    if not shared:
+        return plain
+    return " and ".join(f"{digit_text(x.digit)} along dim {x.dim} below {text(x.limit)}" for x in shared)
 
 
 def _synchronisation(operation: ir.Operation) -> str:

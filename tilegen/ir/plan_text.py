@@ -136,6 +136,8 @@ def _descriptor(descriptor: ir.Descriptor) -> Line:
 
 
 def _map_dim(dim: ir.MapDim) -> str:
+    if dim.by is not None:
+        return f"dim {dim.dim} {'mod' if dim.part == 'inner' else 'div'} {text(dim.by)} box {dim.box}"
     if dim.chunk == 0:
         return f"dim {dim.dim} box {dim.box}"
     place = f"mod {dim.chunk}" if dim.part == "inner" else f"div {dim.chunk}"

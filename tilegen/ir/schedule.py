@@ -19,10 +19,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Consumers:
-    """`consumers 3 over i`: consumer warpgroups, and the axis whose block they share out."""
+    """`consumers 3 over i`: consumer warpgroups, and the axes whose blocks are the rows they share out, outermost
+    first."""
 
     count: int
-    axis: str
+    axes: tuple[str, ...]
     span: Span
 
 

@@ -119,13 +119,19 @@ class Store:
 
 @dataclass(frozen=True)
 class Workers:
-    """Consumer warpgroups sharing out the block of `axis`; registers a thread, None: no reallocation."""
+    """Consumer warpgroups sharing out the rows, which are the blocks of `axes`, outermost first; registers a thread,
+    None: no reallocation."""
 
     count: int
-    axis: str
+    axes: tuple[str, ...]
     consumer_registers: int | None
     producer_registers: int | None
     span: Span
+
+    @property
+    def names(self) -> str:
+        """The axes of the rows, in words."""
+        return " and ".join(self.axes)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"  {r.axis}: {r.role}{block}")
     w, o = s.workers, s.order
     registers = "" if w.consumer_registers is None else f", registers {w.consumer_registers} and {w.producer_registers}"
-    lines += ["", f"workers: {w.count} consumers over {w.axis}{registers}"]
+    lines += ["", f"workers: {w.count} consumers over {', '.join(w.axes)}{registers}"]
     order = ", ".join(f"{a} descending" if a in o.descending else a for a in o.axes)
     lines.append(f"order: {order} (innermost first), {o.persistent or 'one item a CTA'}")
     if o.group is not None:

@@ -43,8 +43,7 @@ def verify(s: Scheduled) -> None:
     grid = sorted(r.axis for r in s.roles if r.role == "grid")
     if sorted(s.order.axes) != grid:
         faults.append(f"the order of work items names {', '.join(s.order.axes)}, and the grid is {', '.join(grid)}")
-    if s.workers.axis not in grid:
-        faults.append(f"the workers share out {s.workers.axis}, which is not in the grid")
+    faults += [f"the workers share out {a}, which is not in the grid" for a in s.workers.axes if a not in grid]
     faults += [f"{t} takes turns and is no product" for t in s.turns if not isinstance(s.op(t), Product)]
     faults += [f"{e} is kept and is no exponent" for e in s.stale if not isinstance(s.op(e), Exponent)]
     faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]

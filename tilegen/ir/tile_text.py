@@ -229,8 +229,8 @@ def directive_text(directive: sched.Directive) -> str:
     match directive:
         case sched.Block(axis, extent):
             return f"block {axis} {extent}"
-        case sched.Consumers(count, axis):
-            return f"consumers {count} over {axis}"
+        case sched.Consumers(count, axes):
+            return f"consumers {count} over {', '.join(axes)}"
         case sched.Stages(tile, depth):
             return f"stages {tile} {depth}"
         case sched.Late(name, distance):

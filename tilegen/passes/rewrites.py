@@ -75,14 +75,14 @@ def block(program: Scheduled, d: directives.Block) -> Scheduled:
 def consumers(program: Scheduled, d: directives.Consumers) -> Scheduled:
     if d.count not in REGISTERS:
         fail(Code.CONSUMER_COUNT, d.span, got=str(d.count), wanted="1 to 4")
-    if not program.has_role(d.axis, "grid"):
-        fail(Code.CONSUMER_AXIS, d.span, axis=d.axis)
+    for axis in d.axes:
+        program = _as_rows(program, axis, d.span)
     registers = REGISTERS[d.count]
     consumer, producer = registers if registers else (None, None)
     workers = replace(
         program.workers,
         count=d.count,
-        axis=d.axis,
+        axes=d.axes,
         consumer_registers=consumer,
         producer_registers=producer,
         span=d.span,
@@ -90,10 +90,29 @@ def consumers(program: Scheduled, d: directives.Consumers) -> Scheduled:
     moves = program.program.tile
     stream = next((r.axis for r in program.roles if r.role == "stream"), None)
     tiles = tuple(
-        replace(t, apart=d.axis in moves.move(t.tile).axes and stream not in moves.move(t.tile).axes)
+        replace(t, apart=set(d.axes) <= with_parts(moves, axes := moves.move(t.tile).axes) and stream not in axes)
         for t in program.tiles
     )
     return replace(program, workers=workers, tiles=tiles)
+
+
+def _as_rows(program: Scheduled, axis: str, span: Span) -> Scheduled:
+    """The program with a grid axis of this name: the inner part of a split one takes its role, with the outer part."""
+    if program.has_role(axis, "grid"):
+        return program
+    whole = next((a for a in program.program.tile.axes if a.split and a.split.inner == axis), None)
+    if whole is None or whole.split is None or not program.has_role(whole.name, "grid"):
+        fail(Code.CONSUMER_AXIS, span, axis=axis)
+    role, parts = program.role(whole.name), (axis, whole.split.outer)
+    if role.block != 1:
+        fail(Code.CONSUMER_AXIS, span, axis=axis)
+    roles = [r for r in program.roles if r.axis != whole.name]
+    order = [p for a in program.order.axes for p in (parts if a == whole.name else (a,))]
+    return replace(
+        program,
+        roles=(*roles, *(replace(role, axis=p, span=span) for p in parts)),
+        order=replace(program.order, axes=tuple(order)),
+    )
 
 
 def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
@@ -274,8 +293,9 @@ def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
 
 def _lengths_differ(stream: str, program: Scheduled) -> bool:
     """Whether the blocks that an item visits depend on its rows."""
-    tile = program.program.tile
-    sides = [with_parts(tile, (axis,)) for axis in (stream, program.workers.axis)]
+    tile, axes = program.program.tile, program.workers.axes
+    rows = with_parts(tile, axes) | {a.name for a in tile.axes if a.split and a.split.inner in axes}
+    sides = (with_parts(tile, (stream,)), rows)
     bounds = (p for c in tile.domain for parts in c.alternatives for p in parts if isinstance(p, Affine))
     return any(all(side & {axis for axis, _ in p.terms} for side in sides) for p in bounds)
 
@@ -296,11 +316,13 @@ def order(program: Scheduled, d: directives.Order) -> Scheduled:
     where all items are equally long."""
     current = program.order
     if d.names == ("longest_first",):
-        rows = program.workers.axis
         if not any(r.role == "stream" and _lengths_differ(r.axis, program) for r in program.roles):
             return program
-        axes = (*(a for a in current.axes if a != rows), rows)
-        return replace(program, order=replace(current, axes=axes, descending=(rows,)))
+        tile = program.program.tile
+        tied = {a for c in tile.domain for a in c.axes}
+        rows = tuple(a for a in program.workers.axes if with_parts(tile, (a,)) & tied) or program.workers.axes
+        axes = (*(a for a in current.axes if a not in rows), *rows)
+        return replace(program, order=replace(current, axes=axes, descending=rows))
     grid = {r.axis for r in program.roles if r.role == "grid"}
     if set(d.names) != grid:
         fail(Code.ORDER_AXES, d.span, got=", ".join(d.names), wanted=", ".join(sorted(grid)))
@@ -313,11 +335,11 @@ def group(program: Scheduled, d: directives.Group) -> Scheduled:
     come by cost)."""
     if not program.has_role(d.axis, "grid"):
         fail(Code.GROUP_AXIS, d.span, axis=d.axis)
-    axes, rows = program.order.axes, program.workers.axis
+    axes, rows = program.order.axes, program.workers.axes
     tile = program.program.tile
-    if tile.ragged and (d.axis in (rows, batch_axis(tile).name) or ragged_extent(tile.axis(d.axis), tile)):
+    if tile.ragged and (d.axis in (*rows, batch_axis(tile).name) or ragged_extent(tile.axis(d.axis), tile)):
         fail(Code.RAGGED_GROUP, d.span, axis=d.axis)
-    if d.bytes is not None and axes.index(rows) < axes.index(d.axis) and not tile.ragged:
+    if d.bytes is not None and axes.index(rows[0]) < axes.index(d.axis) and not tile.ragged:
         return program
     return replace(program, order=replace(program.order, group=(d.axis, d.bytes, d.count)))
 

@@ -82,7 +82,7 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
         program=program,
         target=target,
         roles=roles,
-        workers=Workers(count, worker, registers[0], registers[1], program.tile.axis(worker).span),
+        workers=Workers(count, (worker,), registers[0], registers[1], program.tile.axis(worker).span),
         # how many items ragged sizes make is known on the device alone
         order=WorkOrder(
             _default_order(program, roles, worker), (), "table" if program.tile.ragged else None, None, span

@@ -116,6 +116,7 @@ def _check_kind(t: TensorShape, view: ArrayView, other: str, device: str, span: 
 def bind(
     plan: Plan,
     views: Mapping[str, ArrayView],
+    sizes: Mapping[str, int],
     dispatch: Callable[[int], Dispatch],
     device: Device,
     spans: Mapping[str, Span],
@@ -134,7 +135,7 @@ def bind(
         tensor = plan.tensor(descriptor.tensor)
         if tensor.name in crooked:
             continue  # what a map says of such strides follows from that fault
-        made = tensor_map(descriptor, tensor, views[tensor.name], spans)
+        made = tensor_map(descriptor, tensor, views[tensor.name], sizes, spans)
         if 0 in views[tensor.name].shape:
             made = _unread(made, views)
         found = made.check(tensor.name, _axis_names(descriptor, tensor), spans.get(tensor.name))
@@ -204,12 +205,14 @@ def _size(view: ArrayView) -> int:
 # ---- tensor maps ---------------------------------------------------------------------------------
 
 
-def tensor_map(d: Descriptor, tensor: TensorShape, view: ArrayView, spans: Mapping[str, Span]) -> TensorMap:
+def tensor_map(
+    d: Descriptor, tensor: TensorShape, view: ArrayView, sizes: Mapping[str, int], spans: Mapping[str, Span]
+) -> TensorMap:
     """The map of a descriptor over an array. An extent of 0 stands in it as 1: such a map is never read."""
     dims = []
     strides = []
     for m in d.dims:
-        extent, stride = _placed(m, tensor, view, spans)
+        extent, stride = _placed(m, tensor, view, sizes, spans)
         dims.append(max(extent, 1))
         # along a single position the stride is never used, and frameworks leave anything in it
         strides.append(stride if extent > 1 else 16)
@@ -225,9 +228,14 @@ def tensor_map(d: Descriptor, tensor: TensorShape, view: ArrayView, spans: Mappi
     )
 
 
-def _placed(m: MapDim, tensor: TensorShape, view: ArrayView, spans: Mapping[str, Span]) -> tuple[int, int]:
+def _placed(
+    m: MapDim, tensor: TensorShape, view: ArrayView, sizes: Mapping[str, int], spans: Mapping[str, Span]
+) -> tuple[int, int]:
     """Extent in elements and stride in bytes of a map's dimension."""
     extent, stride = view.shape[m.dim], view.strides[m.dim]
+    if m.by is not None:
+        inner = max(evaluate(m.by, sizes), 1)
+        return (inner, stride) if m.part == "inner" else (extent // inner, stride * inner)
     if not m.chunk:
         return extent, stride
     if extent % m.chunk:

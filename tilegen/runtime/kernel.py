@@ -279,7 +279,7 @@ class Kernel:
         from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
 
         def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
-            return bind(self.plan, moved, partial(self._dispatch, resolved), device, self._spans)
+            return bind(self.plan, moved, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
 
         q = self._sequences
         if q is not None and (wrong := check_starts(q, views, resolved.sizes, self._spans)) is not None:
@@ -317,7 +317,7 @@ class Kernel:
             kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
             device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
             with driver.current(kernel.device.index):
-                binding = bind(self.plan, views, partial(self._dispatch, resolved), device, self._spans)
+                binding = bind(self.plan, views, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
             if binding.dealing is not None:
                 return self._dealt(kernel, binding)
             return gpu_launch(kernel, binding, dependent=self.plan.dependent)

@@ -172,7 +172,7 @@ _HELD = ("tile", "equation", "output")  # what has a buffer or a place in regist
 _Maker = Callable[[_Directives, ast.Directive], ir.Directive]
 _MAKERS: dict[str, _Maker] = {
     "block": lambda d, n: ir.Block(d.name(n.args[0], "axis"), d.count(n.args[1]), n.span),
-    "consumers": lambda d, n: ir.Consumers(d.count(n.args[0]), d.name(n.args[1], "axis"), n.span),
+    "consumers": lambda d, n: ir.Consumers(d.count(n.args[0]), d.names(n.args[1:], "axis"), n.span),
     "stages": lambda d, n: ir.Stages(d.name(n.args[0], "tile"), d.count(n.args[1]), n.span),
     "late": lambda d, n: ir.Late(d.name(n.args[0], *_COMPUTED), d.count(n.args[1], 0), n.span),
     "ahead": lambda d, n: ir.Ahead(d.name(n.args[0], *_COMPUTED), d.count(n.args[1], 0), n.span),

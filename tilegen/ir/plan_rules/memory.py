@@ -145,9 +145,9 @@ def _descriptor(plan: ir.Plan, descriptor: ir.Descriptor) -> Iterator[Violation]
     for dim in descriptor.dims:
         if not 1 <= dim.box <= 256:
             yield Violation(here, f"a box side has 1 to 256 positions, not {dim.box}")
-        if dim.chunk and dim.part not in ("inner", "outer"):
-            yield Violation(here, f'part "{dim.part}" of a chunked dimension is neither "inner" nor "outer"')
-        if dim.part == "inner" and dim.box > dim.chunk:
+        if (dim.chunk or dim.by is not None) and dim.part not in ("inner", "outer"):
+            yield Violation(here, f'part "{dim.part}" of a cut dimension is neither "inner" nor "outer"')
+        if dim.part == "inner" and dim.chunk and dim.box > dim.chunk:
             yield Violation(here, f"a box of {dim.box} is wider than its chunk of {dim.chunk}")
     if descriptor.dims:
         inner = descriptor.dims[0].box * tensor.dtype.bytes

@@ -113,7 +113,7 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
                     yield from check_expression(condition, role, get(fragment))
             if layout == "row" and any(b.col_factor for b in bounds):
                 yield f"{fragment} has no columns to bound"
-            if layout == "col" and any(b.row_factor for b in bounds):
+            if layout == "col" and any(b.row_factor or b.digits for b in bounds):
                 yield f"{fragment} has no rows to bound"
         case ir.Init(fragment):
             if get(fragment).layout == "a":
@@ -139,7 +139,8 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             yield from _layout(get(out), "acc")
             if get(out).cols > buffer.cols:
                 yield f"{buffer.name} has {buffer.cols} columns, {out} {get(out).cols}"
-            rows = row_offset * (role.warpgroups - 1) + ROWS
+            held = ROWS if operation.digit is None else operation.digit.positions
+            rows = row_offset * (role.warpgroups - 1) + held
             if rows > buffer.rows:
                 yield f"{rows} rows are read from {buffer.name}, which has {buffer.rows}"
         case ir.WriteShared(name, source):

@@ -53,6 +53,7 @@ from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
 from tilegen.passes.synchronise.mend import mend
+from tilegen.passes.synchronise.rows import row_part
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
@@ -439,9 +440,9 @@ class Consumer:
 
     def _mma(self, o: Product) -> tuple[Mma, set[str]]:
         a, b = o.a, o.b
-        rows = self.c.scheduled.workers.axis
+        s = self.c.scheduled
         if b in self.c.tiles and a in self.c.tiles:
-            in_a, in_b = (rows in self.c.tiles[x].move.axes for x in (a, b))
+            in_a, in_b = (any(row_part(n, s) for n in self.c.tiles[x].move.axes) for x in (a, b))
             if in_b and not in_a:
                 a, b = b, a
         if b not in self.c.tiles:
@@ -457,6 +458,8 @@ class Consumer:
         left: SlotOperand | FragmentOperand
         if a in self.c.tiles:
             ga = self.c.tiles[a]
+            if {p.axis for n in ga.move.axes if (p := row_part(n, s))} != set(s.workers.axes):
+                fail(Code.PRODUCT_ROWS, o.span, product=o.statement, tile=a, rows=s.workers.names)
             check_product_tile(ga, contracted, o.span, o.statement)
             apart = self.c.rings[a].parts > 1
             left = self._slot_operand(a, operand(ga, contracted, by_rows=not apart))

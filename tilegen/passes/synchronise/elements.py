@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Compute, Coordinate, ElementExpr, IntValue, Literal, Place, Value
+from tilegen.ir.plan import Compute, Coordinate, Digit, ElementExpr, IntValue, Literal, Place, Value
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Apply, Cast, Expr, Number, Position, Read, Symbol
-from tilegen.ir.uniform import Sym, Uniform, from_poly, op
+from tilegen.ir.uniform import Sym, from_poly, op
 from tilegen.passes.expressions import LN2, LOG2E, positions, whole_affine
-from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, Shape, position
+from tilegen.passes.synchronise.geometry import Shape, position, row_origin
+from tilegen.passes.synchronise.rows import row_part
 
 _SAME = frozenset(
     [
@@ -141,8 +142,9 @@ def _is_uniform(e: ElementExpr) -> bool:
 
 def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:
     """The position along an axis, as a number, at each element of a value."""
-    if axis == shape.rows:
-        return Coordinate("row", row_origin(axis, scheduled))
+    part = row_part(axis, scheduled)
+    if part is not None and part.axis in shape.rows:
+        return Coordinate("row", row_origin(axis, scheduled), part.digit)
     if axis == shape.cols:
         return Coordinate("col", position(axis, scheduled))
     return IntValue(position(axis, scheduled))
@@ -150,19 +152,19 @@ def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:
 
 def place(at: Affine, shape: Shape, scheduled: Scheduled) -> Place:
     """A whole-number expression of positions, at each element of a value."""
-    factors = {"row": 0, "col": 0}
+    row = col = 0
+    digits: list[tuple[int, Digit]] = []
     offset = from_poly(at.offset)
     for axis, coefficient in at.terms:
-        origin = position(axis, scheduled)
-        if axis == shape.rows:
-            factors["row"], origin = coefficient, row_origin(axis, scheduled)
+        origin, part = position(axis, scheduled), row_part(axis, scheduled)
+        if part is not None and part.axis in shape.rows:
+            origin = row_origin(axis, scheduled)
+            if part.digit is None:
+                row = coefficient
+            else:
+                digits.append((coefficient, part.digit))
         elif axis == shape.cols:
-            factors["col"] = coefficient
+            col = coefficient
         scaled = op("mul", origin, abs(coefficient))
         offset = op("add" if coefficient > 0 else "sub", offset, scaled)
-    return Place(factors["row"], factors["col"], offset)
-
-
-def row_origin(axis: str, scheduled: Scheduled) -> Uniform:
-    """Position of the first of this warpgroup's rows."""
-    return op("add", position(axis, scheduled), op("mul", "warpgroup", WARPGROUP_ROWS))
+    return Place(row, col, offset, tuple(digits))

@@ -7,6 +7,7 @@ its rows. A value in registers has rows along the workers' axis and columns alon
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Product
@@ -14,9 +15,9 @@ from tilegen.ir.plan import Descriptor, MapDim
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part
 from tilegen.syntax.span import Span
 
-WARPGROUP_ROWS = 64  # rows of a wgmma instruction
 MAX_BOX = 256  # elements in a box dimension (cuTensorMapEncodeTiled)
 MAX_RANK = 5
 SWIZZLES = (128, 64, 32)  # bytes of a line, the widest first
@@ -26,11 +27,12 @@ K_STEP = 16
 
 
 def extent_in_tile(axis: str, scheduled: Scheduled) -> int:
-    """Positions of an axis that one tile holds; 1 for a part of a split axis."""
+    """Positions of an axis that one tile holds; 1 for a part of a split axis, unless it is among the rows."""
     for role in scheduled.roles:
         if role.axis == axis:
             return role.block
-    return 1
+    part = row_part(axis, scheduled)
+    return part.block if part else 1
 
 
 def whole(axis: str, scheduled: Scheduled) -> bool:
@@ -39,9 +41,9 @@ def whole(axis: str, scheduled: Scheduled) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """Layout of a value in a warpgroup's registers: its row axis and column axis, where it has them."""
+    """Layout of a value in a warpgroup's registers: the axes of the rows that it varies along, and its column axis."""
 
-    rows: str | None
+    rows: tuple[str, ...]
     cols: str | None
     width: int  # positions along cols, 1 without
 
@@ -54,11 +56,22 @@ class Shape:
 
 def value_shape(axes: tuple[str, ...], scheduled: Scheduled, span: Span, name: str) -> Shape:
     """The shape of a value over `axes`. Raises TilegenError if it would need more than two directions."""
-    rows = scheduled.workers.axis if scheduled.workers.axis in axes else None
-    wide = [a for a in axes if a != rows and extent_in_tile(a, scheduled) > 1]
+    rows = tuple(dict.fromkeys(r.axis for a in axes if (r := row_part(a, scheduled))))
+    wide = [a for a in axes if row_part(a, scheduled) is None and extent_in_tile(a, scheduled) > 1]
     if len(wide) > 1:
-        fail(Code.TOO_MANY_DIRECTIONS, span, name=name, axes=", ".join([*([rows] if rows else []), *wide]))
+        fail(Code.TOO_MANY_DIRECTIONS, span, name=name, axes=", ".join([*rows, *wide]))
     return Shape(rows, wide[0] if wide else None, extent_in_tile(wide[0], scheduled) if wide else 1)
+
+
+@dataclass(frozen=True)
+class RowDim:
+    """A tensor dimension along the rows of a tile. `count`: its positions in one box. `parts`: the outer and the inner
+    part of the split axis that indexes it, where the inner part alone runs along the rows."""
+
+    dim: int  # 0 outermost
+    axis: str
+    count: int
+    parts: tuple[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -71,9 +84,8 @@ class TileGeometry:
 
     move: Move
     tensor: Tensor
-    row_dim: int | None  # tensor dimensions, 0 outermost
+    row_dims: tuple[RowDim, ...]  # outermost first
     col_dim: int
-    row_axis: str | None
     col_axis: str
     rows: int
     cols: int
@@ -83,6 +95,18 @@ class TileGeometry:
     swizzle: int
     ends: bool  # columns past `cols` are outside the tensor
     chunk_dimension: bool  # one box brings every chunk: the inner dimension is cut in two
+
+    @property
+    def row_dim(self) -> int | None:
+        return self.row_dims[0].dim if self.row_dims else None
+
+    @property
+    def row_axis(self) -> str | None:
+        return self.row_dims[0].axis if self.row_dims else None
+
+    @property
+    def row_axes(self) -> str:
+        return " and ".join(r.axis for r in self.row_dims)
 
     @property
     def bytes(self) -> int:
@@ -121,35 +145,55 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     assert isinstance(last, Affine)
     if not last.terms:
         fail(Code.INNER_NOT_TILED, last.span, tile=move.name, tensor=tensor.name)
-    wide = [d for d, e in enumerate(extents[:-1]) if e > 1]
-    if len(wide) > 1:
-        axes = ", ".join(a for a in move.axes if extent_in_tile(a, scheduled) > 1)
-        fail(Code.TOO_MANY_DIRECTIONS, move.span, name=move.name, axes=axes)
-    row_dim = wide[0] if wide else None
-    rows = extents[row_dim] if row_dim is not None else 1
-    row_entry = move.at[row_dim] if row_dim is not None else None
-    row_axis = row_entry.terms[0][0] if isinstance(row_entry, Affine) else None
-    if row_axis == scheduled.workers.axis and scheduled.tile(move.name).apart:
-        rows = WARPGROUP_ROWS
+    row_dims = _row_dims(move, extents[:-1], scheduled)
+    rows = prod(r.count for r in row_dims)
     cols, size = extents[col_dim], tensor.dtype.bytes
     lines = rows
-    if row_dim is not None and row_axis is not None and _contracted(move.name, row_axis, scheduled):
-        lines = up(rows, K_STEP) if _ends(move, row_dim, scheduled) else rows
+    if row_dims and _contracted(move.name, row_dims[0].axis, scheduled):
+        lines = up(rows, K_STEP) if _ends(move, row_dims[0].dim, scheduled) else rows
     if lines > MAX_BOX:
-        fail(Code.BOX_TOO_LARGE, move.span, tile=move.name, axis=row_axis, got=str(rows), wanted=f"at most {MAX_BOX}")
+        axis, wanted = row_dims[0].axis, f"at most {MAX_BOX}"
+        fail(Code.BOX_TOO_LARGE, move.span, tile=move.name, axis=axis, got=str(rows), wanted=wanted)
     inner = last.terms[0][0]
     line = _line(move, cols * size, whole(inner, scheduled))
     if cols % COLUMNS:
         got = f"{cols} positions"
         fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=inner, got=got, wanted=f"a multiple of {COLUMNS}")
-    if len(tensor.dims) > MAX_RANK:
-        fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(len(tensor.dims)), wanted=f"at most {MAX_RANK}")
+    rank = len(tensor.dims) + sum(1 for r in row_dims if r.parts)
+    if rank > MAX_RANK:
+        fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)
-    cut = ends and cols > chunk and cols % chunk == 0 and len(tensor.dims) < MAX_RANK
-    return TileGeometry(
-        move, tensor, row_dim, col_dim, row_axis, inner, rows, cols, lines, chunk, line, line, ends, cut
-    )
+    cut = ends and cols > chunk and cols % chunk == 0 and rank < MAX_RANK
+    return TileGeometry(move, tensor, row_dims, col_dim, inner, rows, cols, lines, chunk, line, line, ends, cut)
+
+
+def _row_dims(move: Move, extents: list[int], scheduled: Scheduled) -> tuple[RowDim, ...]:
+    """The dimensions beside the innermost of which the tile holds several positions: one, or some of the rows'."""
+    program = scheduled.program.tile
+    found: list[tuple[int, RowDim]] = []  # with the place among the rows
+    order = [r.axis for r in row_axes(scheduled)]
+    for dim, count in enumerate(extents):
+        if count == 1:
+            continue
+        entry = move.at[dim]
+        assert isinstance(entry, Affine)
+        axis = entry.terms[0][0]
+        part, split = row_part(axis, scheduled), program.axis(axis).split
+        if part is None:
+            found.append((-1, RowDim(dim, axis, count, None)))
+            continue
+        cut = split is not None and part.axis != axis
+        if cut and entry.offset.terms:
+            fail(Code.INDEX_NOT_AFFINE_UNIT, entry.span, tile=move.name)
+        if part.outermost and scheduled.tile(move.name).apart:
+            count = part.positions
+        parts = (split.outer, split.inner) if split is not None and cut else None
+        found.append((order.index(part.axis), RowDim(dim, axis, count, parts)))
+    if len(found) > 1 and any(place < 0 for place, _ in found):
+        axes = ", ".join(a for a in move.axes if extent_in_tile(a, scheduled) > 1)
+        fail(Code.TOO_MANY_DIRECTIONS, move.span, name=move.name, axes=axes)
+    return tuple(r for _, r in sorted(found, key=lambda f: f[0]))
 
 
 def _ends(move: Move, dim: int, scheduled: Scheduled) -> bool:
@@ -181,14 +225,23 @@ def _line(move: Move, width: int, held: bool) -> int:
     fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=last.terms[0][0], got=got, wanted=wanted)
 
 
-def descriptor(name: str, g: TileGeometry, *, store: bool, span: Span) -> Descriptor:
-    """The tensor map of a tile: innermost dimension, rows, chunk number, then the others with boxes of 1."""
+def descriptor(name: str, g: TileGeometry, scheduled: Scheduled, *, store: bool, span: Span) -> Descriptor:
+    """The tensor map of a tile: innermost dimension, rows, chunk number, then the others with boxes of 1.
+
+    `scheduled` tells the extents of split axes, whose dimensions are cut in two.
+    """
     dims = [MapDim(g.col_dim, g.chunk, g.chunk if g.chunk_dimension else 0, "inner" if g.chunk_dimension else "")]
-    if g.row_dim is not None:
-        dims.append(MapDim(g.row_dim, g.lines))
+    by = {r.dim: extent(scheduled.program.tile.axis(r.parts[1])) for r in g.row_dims if r.parts}
+    more = g.lines - g.rows  # lines of zeros, which a tile of one row dimension alone has
+    for r in reversed(g.row_dims):
+        dims.append(MapDim(r.dim, r.count + more, 0, "inner" if r.parts else "", by.get(r.dim)))
     if g.chunk_dimension:
         dims.append(MapDim(g.col_dim, g.chunks, g.chunk, "outer"))
-    dims += [MapDim(d, 1) for d in reversed(range(len(g.tensor.dims))) if d not in (g.col_dim, g.row_dim)]
+    for d in reversed(range(len(g.tensor.dims))):
+        if d in by:
+            dims.append(MapDim(d, 1, 0, "outer", by[d]))
+        elif d != g.col_dim and all(d != r.dim for r in g.row_dims):
+            dims.append(MapDim(d, 1))
     return Descriptor(name, g.tensor.name, tuple(dims), g.swizzle, "zero", store, span)
 
 
@@ -201,10 +254,24 @@ class Box:
     bytes: int
 
 
-def boxes(g: TileGeometry, where: tuple[Uniform, ...]) -> tuple[Box, ...]:
-    """The boxes that bring a tile whose corner in the tensor is `where` (one position a dimension)."""
-    rest = tuple(where[d] for d in reversed(range(len(where))) if d not in (g.col_dim, g.row_dim))
-    rows = (where[g.row_dim],) if g.row_dim is not None else ()
+def boxes(g: TileGeometry, where: tuple[Uniform, ...], scheduled: Scheduled, part: Uniform) -> tuple[Box, ...]:
+    """The boxes that bring a tile whose corner in the tensor is `where` (one position a dimension), or the `part`th of
+    those that the consumers hold apart."""
+    outer = {r.dim: position(r.parts[0], scheduled) for r in g.row_dims if r.parts}
+    row_dims = {r.dim for r in g.row_dims}
+    rest = tuple(
+        outer.get(d, where[d])
+        for d in reversed(range(len(where)))
+        if d in outer or (d != g.col_dim and d not in row_dims)
+    )
+    rows = tuple(
+        op(
+            "add",
+            position(r.parts[1], scheduled) if r.parts else where[r.dim],
+            op("mul", part, r.count) if r is g.row_dims[0] else 0,
+        )
+        for r in reversed(g.row_dims)
+    )
     if g.chunk_dimension:
         return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
     size = g.lines * g.line
@@ -218,6 +285,12 @@ def position(axis: str, scheduled: Scheduled) -> Uniform:
     """First position of an axis that the current tile holds, by the names the plan binds."""
     role = next((r for r in scheduled.roles if r.axis == axis), None)
     if role is None:
+        split = scheduled.program.tile.axis(axis).split
+        if split is not None and row_part(axis, scheduled) and scheduled.role(split.outer).block == 1:
+            inner = scheduled.program.tile.axis(split.inner)
+            return op(
+                "add", op("mul", position(split.outer, scheduled), extent(inner)), position(split.inner, scheduled)
+            )
         _check_bound(axis, scheduled)
         return Sym(axis)
     if role.role == "hold":
@@ -246,6 +319,22 @@ def affine_position(entry: Affine, scheduled: Scheduled) -> Uniform:
 def corner(move: Move, scheduled: Scheduled) -> tuple[Uniform, ...]:
     """Position of the tile's first element in each tensor dimension."""
     return tuple(affine_position(e, scheduled) for e in move.at if isinstance(e, Affine))
+
+
+def row_origin(axis: str, scheduled: Scheduled) -> Uniform:
+    """Position along an axis of the rows, or a split axis whose inner part is one, of this warpgroup's first row."""
+    part = row_part(axis, scheduled)
+    assert part is not None
+    return op("add", position(axis, scheduled), op("mul", "warpgroup", part.step))
+
+
+def row_limit(axis: str, scheduled: Scheduled, length: Uniform) -> Uniform:
+    """Where positions along such an axis end: at the end of the dimension, or of the outer part's position at hand."""
+    program = scheduled.program.tile
+    split, part = program.axis(axis).split, row_part(axis, scheduled)
+    if split is None or part is None or part.axis == axis:
+        return length
+    return op("mul", op("add", position(split.outer, scheduled), 1), extent(program.axis(split.inner)))
 
 
 def extent(axis: Axis) -> Uniform:
@@ -291,4 +380,4 @@ def check_product_tile(g: TileGeometry, contracted: str, span: Span, product: st
     if length % K_STEP:
         fail(Code.K_STEP, span, product=product, axis=contracted, got=str(length), wanted="a multiple of 16")
     if g.lines % ATOM_ROWS:
-        fail(Code.ATOM_ROWS, span, tile=g.move.name, axis=g.row_axis, got=str(g.lines), wanted="a multiple of 8")
+        fail(Code.ATOM_ROWS, span, tile=g.move.name, axis=g.row_axes, got=str(g.lines), wanted="a multiple of 8")

@@ -40,9 +40,10 @@ from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage, symbols_in
-from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, TileGeometry, descriptor, tile_geometry, up
+from tilegen.passes.synchronise.geometry import TileGeometry, descriptor, tile_geometry, up
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
+from tilegen.passes.synchronise.rows import check_rows, row_part
 from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
 from tilegen.passes.synchronise.sequences import sequence_table, unit_axes, unit_lets
 from tilegen.passes.synchronise.stores import Stores, staging_name
@@ -67,7 +68,7 @@ def synchronise(s: Scheduled) -> Plan:
     """The plan of a scheduled program. Raises TilegenError for what the target cannot do."""
     if s.program.tile.ragged:
         unit_axes(s)  # refuses sequences that no items can be made of
-    _check_workers(s)
+    check_rows(s)
     _check_products(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
     rings, buffers, top = _rings(s, geometries)
@@ -81,7 +82,7 @@ def synchronise(s: Scheduled) -> Plan:
     rings, top = _barriers(rings, context, top)
     threads = 128 * (1 + s.workers.count)
     entry = registers_at_entry(s.workers.count)
-    descriptors = tuple(descriptor(t, g, store=False, span=g.move.span) for t, g in geometries.items())
+    descriptors = tuple(descriptor(t, g, s, store=False, span=g.move.span) for t, g in geometries.items())
     roles: tuple[RolePlan, ...] = (
         RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
         *scanner(context),
@@ -124,20 +125,6 @@ def synchronise(s: Scheduled) -> Plan:
     )
 
 
-def _check_workers(s: Scheduled) -> None:
-    role, workers = s.role(s.workers.axis), s.workers
-    wanted = WARPGROUP_ROWS * workers.count
-    if role.block != wanted:
-        fail(
-            Code.BLOCK_OF_WORKERS,
-            role.span,
-            axis=role.axis,
-            consumers=workers.count,
-            got=str(role.block),
-            wanted=f"{wanted} ({workers.count} x {WARPGROUP_ROWS} rows)",
-        )
-
-
 def _check_products(s: Scheduled) -> None:
     """A product contracts one axis, and its second factor is a tile: of two factors the one without rows."""
     tiles = {m.name for m in s.program.tile.moves}
@@ -146,7 +133,7 @@ def _check_products(s: Scheduled) -> None:
             if len(o.over) != 1:
                 fail(Code.CONTRACTED_AXES, o.span, product=o.statement, axes=", ".join(o.over))
             computed = [n for n in (o.a, o.b) if n not in tiles]
-            if len(computed) == 2 or any(s.workers.axis not in s.op(n).axes for n in computed):
+            if len(computed) == 2 or any(not _rows_in(s.op(n).axes, s) for n in computed):
                 fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
             _check_end(o, s)
 
@@ -164,14 +151,19 @@ def _check_end(o: Product, s: Scheduled) -> None:
             fail(Code.PRODUCT_PAST_END, o.span, product=o.statement, axis=axis, tile=move.name, tensor=move.tensor)
 
 
+def _rows_in(axes: tuple[str, ...], s: Scheduled) -> bool:
+    return any(row_part(a, s) for a in axes)
+
+
 def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
     """Tiles that a product reads, or that are read element by element with rows to share out; others are vectors."""
-    rows = s.workers.axis
     found = []
     for t in s.tiles:
         axes = s.program.tile.move(t.tile).axes
         for o in s.program.ops:
-            if t.tile in source_names(o) and (isinstance(o, Product) or (isinstance(o, Elementwise) and rows in axes)):
+            if t.tile in source_names(o) and (
+                isinstance(o, Product) or (isinstance(o, Elementwise) and _rows_in(axes, s))
+            ):
                 found.append(t.tile)
     return tuple(dict.fromkeys(found))
 
@@ -190,7 +182,7 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
     top = 0
     for name, g in tiles.items():
         how = s.tile(name)
-        parts = s.workers.count if how.apart and g.row_axis == s.workers.axis else 1
+        parts = s.workers.count if how.apart and g.row_dims and row_part(g.row_dims[0].axis, s) else 1
         stage = up(g.bytes, ALIGNMENT)
         buffers.append(
             Buffer(

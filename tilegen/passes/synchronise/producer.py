@@ -19,7 +19,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Phase, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.synchronise.context import Context, prune, rename
-from tilegen.passes.synchronise.geometry import WARPGROUP_ROWS, boxes, corner
+from tilegen.passes.synchronise.geometry import boxes, corner
 from tilegen.passes.synchronise.loops import Layout, layout
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
 
@@ -106,12 +106,10 @@ def load(tile: str, c: Context) -> list[Operation]:
     where = corner(g.move, s)
     for part in range(ring.parts):
         slot = Slot(tile, cursor, part)
-        at = where
-        if ring.parts > 1 and g.row_dim is not None:
-            shifted = op("add", where[g.row_dim], part * WARPGROUP_ROWS)
-            at = (*where[: g.row_dim], shifted, *where[g.row_dim + 1 :])
         out.append(WaitEmpty(slot, span, tile))
         out.append(Expect(slot, ring.bytes, span, tile))
-        out += [TmaLoad(tile, b.coordinates, slot, b.offset, b.bytes, span, tile) for b in boxes(g, at)]
+        out += [
+            TmaLoad(tile, b.coordinates, slot, b.offset, b.bytes, span, tile) for b in boxes(g, where, s, Int(part))
+        ]
     out.append(Advance(cursor, span, tile))
     return out

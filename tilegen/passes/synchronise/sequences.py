@@ -45,7 +45,7 @@ def unit_axes(s: Scheduled) -> tuple[str, ...]:
     ragged = [a for a in s.order.axes if ragged_extent(program.axis(a), program)]
     if len(ragged) > 1:
         fail(Code.RAGGED_GRID, program.axis(ragged[1]).span, got=", ".join(ragged), kernel=program.name, axis=sequence)
-    return tuple(a for a in s.order.axes if a in ragged or (a == s.workers.axis and a != sequence))
+    return tuple(a for a in s.order.axes if a in ragged or (a == s.workers.axes[0] and a != sequence))
 
 
 def _dense_axes(s: Scheduled) -> tuple[str, ...]:

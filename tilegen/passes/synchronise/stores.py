@@ -11,6 +11,7 @@ from tilegen.ir.plan import (
     FenceAsync,
     GroupSync,
     Operation,
+    RowStep,
     StoreCommit,
     StoreRows,
     StoreVector,
@@ -20,18 +21,19 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.scheduled import TileBuffer
 from tilegen.ir.tile import Move
-from tilegen.ir.uniform import Uniform, from_poly, op
+from tilegen.ir.uniform import Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import (
-    WARPGROUP_ROWS,
     TileGeometry,
     affine_position,
     boxes,
     descriptor,
     extent,
+    row_limit,
     tile_geometry,
 )
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part
 from tilegen.passes.synchronise.values import Values
 
 VECTOR_BYTES = 16
@@ -59,16 +61,23 @@ class Stores:
     def emit(self, o: Output, values: Values, out: list[Operation]) -> None:
         s = self.c.scheduled
         tensor = s.program.tile.tensor(o.tensor)
-        rows_axis = s.workers.axis
         shape = values.shape(s.op(o.source))
-        if rows_axis not in o.axes or shape.rows is None:
-            fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=rows_axis)
+        place = {part.axis: dim for dim, e in enumerate(o.at) for a, _ in e.terms if (part := row_part(a, s))}
+        if set(place) != set(s.workers.axes) or not shape.rows:
+            fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=s.workers.names)
         if not tensor.dtype.is_float:  # fragments are f32, which would round whole numbers
             fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
-        where = [affine_position(e, s) for e in o.at]
-        row_dim = dimension(o, rows_axis)
-        where[row_dim] = op("add", where[row_dim], op("mul", "warpgroup", WARPGROUP_ROWS))
-        limit = op("add", extent(s.program.tile.axis(rows_axis)), from_poly(o.at[row_dim].offset))
+        corner = tuple(affine_position(e, s) for e in o.at)
+        where, limits = list(corner), {}
+        for r in row_axes(s):
+            dim = place[r.axis]
+            (along,) = (a for a, _ in o.at[dim].terms if row_part(a, s))
+            where[dim] = op("add", corner[dim], op("mul", "warpgroup", r.step))
+            end = op("add", extent(s.program.tile.axis(along)), from_poly(o.at[dim].offset))
+            limits[dim] = row_limit(along, s, end)
+        row_dim = place[s.workers.axes[0]]
+        limit = limits[row_dim]
+        shared = tuple(RowStep(place[r.axis], r.digit, limits[place[r.axis]]) for r in row_axes(s) if r.digit)
         span, name = o.span, o.statement
         if tensor.otherwise is not None:
             reach = with_parts(s.program.tile, o.axes)
@@ -76,13 +85,15 @@ class Stores:
             if cutting:
                 out += values.mask(values.fragment_of(o.source), cutting, (), shape, tensor.otherwise, span, name)
         if shape.layout == "row":
-            out.append(StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name))
+            out.append(
+                StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name, shared)
+            )
             return
         col_dim = dimension(o, shape.cols) if shape.cols in o.axes else -1
         if col_dim != len(o.at) - 1:
             fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
         if s.store(o.tensor).via == "tma":
-            self._through_shared(o, values, tuple(where), row_dim, out)
+            self._through_shared(o, values, corner, out)
             return
         vector = VECTOR_BYTES // tensor.dtype.bytes
         constant = tensor.dims[col_dim].constant
@@ -100,16 +111,15 @@ class Stores:
                 whole,
                 span,
                 name,
+                shared,
             )
         )
 
-    def _through_shared(
-        self, o: Output, values: Values, where: tuple[Uniform, ...], row_dim: int, out: list[Operation]
-    ) -> None:
+    def _through_shared(self, o: Output, values: Values, corner: tuple[Uniform, ...], out: list[Operation]) -> None:
         s = self.c.scheduled
         span, name = o.span, o.statement
         tensor = s.program.tile.tensor(o.tensor)
-        if o.at[row_dim].offset.terms:
+        if any(e.offset.terms for e in o.at):
             fail(Code.RAGGED_STORE, s.store(o.tensor).span, output=o.tensor)
         move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
         g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
@@ -120,7 +130,7 @@ class Stores:
                 fail(Code.ALIAS_ROOM, s.store(o.tensor).span, buffer=o.tensor, host=host)
         if o.tensor not in self.staged:
             self.staged[o.tensor] = g
-            self.descriptors.append(descriptor(o.tensor, g, store=True, span=span))
+            self.descriptors.append(descriptor(o.tensor, g, s, store=True, span=span))
         buffer = staging_name(o.tensor)
         if host is None:
             out.append(StoreWait(0, True, span, name))
@@ -128,7 +138,10 @@ class Stores:
         out.append(WriteShared(buffer, values.fragment_of(o.source), span, name))
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
-        out += [TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name) for b in boxes(g, where)]
+        out += [
+            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name)
+            for b in boxes(g, corner, s, Sym("warpgroup"))
+        ]
         out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))

@@ -48,18 +48,19 @@ from tilegen.passes.synchronise.context import Context, _becomes_operand, carrie
 from tilegen.passes.synchronise.elements import lower, place
 from tilegen.passes.synchronise.geometry import (
     K_STEP,
-    WARPGROUP_ROWS,
     Shape,
     affine_position,
     extent_in_tile,
+    row_limit,
     up,
     value_shape,
 )
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, RowAxis, row_axes, row_part
 from tilegen.passes.synchronise.work import mask_alternatives, predicates
 from tilegen.syntax.span import Span
 
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
-_UNIFORM = Shape(None, None, 1)
+_UNIFORM = Shape((), None, 1)
 
 
 def _shifting(exponent: str) -> ElementExpr:
@@ -127,7 +128,7 @@ class Values:
         wanted = "acc" if isinstance(o, Product) else "row"
         if shape.layout != wanted:
             axes = ", ".join(o.axes) or "none"
-            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.axis)
+            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.names)
         return self._declare(o)
 
     def begin(self, o: Exponent | Reduce) -> list[Operation]:
@@ -235,18 +236,21 @@ class Values:
         axis = index[dim].terms[0][0]
         if len(index[dim].terms) > 1 or index[dim].terms[0][1] != 1:
             fail(Code.INDEX_NOT_AFFINE_UNIT, r.span, tile=tensor)
-        along = "row" if axis == s.workers.axis else "col"
+        part = row_part(axis, s)
+        along = "row" if part is not None else "col"
         if known not in cache:
             count = sum(1 for t, _ in self.vectors if t == tensor)
             wanted = self.vectors.setdefault(known, f"{tensor}.{along}{count or ''}")
             cols = extent_in_tile(axis, s) if along == "col" else 1
             whole = s.program.tile.tensor(tensor).dtype is DType.I32
             name = self._fragment(wanted, along, cols, r.span, DType.I32 if whole else DType.F32)
-            if along == "row":
-                where[dim] = op("add", where[dim], op("mul", "warpgroup", WARPGROUP_ROWS))
             limit: Uniform = from_poly(s.program.tile.tensor(tensor).dims[dim])
+            if part is not None:
+                where[dim] = op("add", where[dim], op("mul", "warpgroup", part.step))
+                limit = row_limit(axis, s, limit)
             cache[known] = name
-            out.append(LoadVector(name, tensor, tuple(where), dim, limit, r.span, tensor))
+            digit = None if part is None else part.digit
+            out.append(LoadVector(name, tensor, tuple(where), dim, limit, r.span, tensor, digit))
         return Element(cache[known])
 
     # ---- operations ----
@@ -273,7 +277,13 @@ class Values:
     def _guarded(self, o: Guarded, masked: bool) -> Made:
         shape = self.shape(o)
         if shape.layout != "acc":
-            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
+            fail(
+                Code.FOLD_SHAPE,
+                o.span,
+                name=o.statement,
+                axes=", ".join(o.axes),
+                rows=self.c.scheduled.workers.names,
+            )
         source = self.fragment_of(o.source)
         operations: list[Operation] = []
         if o.name in self.c.storage:
@@ -470,7 +480,13 @@ class Values:
     def _reduce(self, o: Reduce) -> Made:
         source = self.known[self.fragment_of(o.source)]
         if source.layout != "acc":
-            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=", ".join(o.axes), rows=self.c.scheduled.workers.axis)
+            fail(
+                Code.FOLD_SHAPE,
+                o.span,
+                name=o.statement,
+                axes=", ".join(o.axes),
+                rows=self.c.scheduled.workers.names,
+            )
         state = self.state(o)
         if not carried(o, self.c.stream):
             whole: list[Operation] = [RowFold(state, source.name, o.kind, "quad", o.span, o.statement)]
@@ -607,11 +623,25 @@ class Values:
 
     def _own_columns(self, r: Read) -> int:
         """Columns of a tile whose rows are shared out to the consumers."""
-        g = self.c.tiles[r.name]
-        if g.row_axis != self.c.scheduled.workers.axis:
-            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=self.c.scheduled.workers.axis)
+        s, g = self.c.scheduled, self.c.tiles[r.name]
+        held = self._rows_of(r.name)
+        if held is None or (held != self._every_row() and len(held) != 1):
+            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=s.workers.names)
         return g.cols
 
+    def _rows_of(self, tile: str) -> tuple[RowAxis, ...] | None:
+        """The axes of the rows along which a tile's rows lie; None if they lie along others, or there is one row."""
+        parts = [row_part(d.axis, self.c.scheduled) for d in self.c.tiles[tile].row_dims]
+        return tuple(p for p in parts if p) if parts and all(parts) else None
+
+    def _every_row(self) -> tuple[RowAxis, ...]:
+        return tuple(r for r in row_axes(self.c.scheduled) if r.block > 1)
+
     def _read_shared(self, fragment: str, r: Read) -> ReadShared:
-        apart = self.c.rings[r.name].parts > 1
-        return ReadShared(fragment, Slot(r.name, f"{r.name}_read"), 0 if apart else WARPGROUP_ROWS, r.span, r.name)
+        slot, held = Slot(r.name, f"{r.name}_read"), self._rows_of(r.name)
+        assert held is not None
+        if held == self._every_row():
+            apart = self.c.rings[r.name].parts > 1
+            return ReadShared(fragment, slot, 0 if apart else WARPGROUP_ROWS, r.span, r.name)
+        (part,) = held  # of several axes that share the rows, one: read at its position of each row
+        return ReadShared(fragment, slot, part.step, r.span, r.name, part.digit)

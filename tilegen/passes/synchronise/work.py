@@ -8,20 +8,20 @@ from typing import TypeAlias
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Exponent, Output, Product, Reduce
-from tilegen.ir.plan import Bound, Chunks, ElementExpr, Let, Operation
+from tilegen.ir.plan import Bound, Chunks, Digit, ElementExpr, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Expr, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.ranges import ONE, Conjunction, Constraint, Ranges, block_ranges
-from tilegen.passes.synchronise.elements import row_origin
 from tilegen.passes.synchronise.geometry import (
-    WARPGROUP_ROWS,
     Shape,
     extent,
     extent_in_tile,
     position,
+    row_origin,
 )
+from tilegen.passes.synchronise.rows import row_axes, row_part
 from tilegen.passes.synchronise.sequences import most_items
 
 # Names that a plan binds of its own have a dot, which no name of a spec can have: `i.0` is where the block of i begins.
@@ -157,17 +157,23 @@ def guard_value(guard: Guard) -> Uniform:
     return op(_COMPARE[guard.op], from_poly(guard.left), from_poly(guard.right))
 
 
-def _constraint(entry: Affine, clause: Clause, axis: str, rows: str, s: Scheduled) -> Constraint:
+def _constraint(entry: Affine, clause: Clause, axis: str, s: Scheduled) -> Constraint:
     alpha, beta = 0, from_poly(entry.offset)
     unit: Uniform = ONE
     slopes: list[tuple[str, int]] = []
     _check_parts(entry.terms, s)
     for name, coefficient in entry.terms:
         whole, length = chunked(name, s)
+        part = row_part(whole, s)
         if whole == axis:
             alpha, unit = coefficient, length
-        elif whole == rows:
+        elif whole != name and part is not None:
             slopes.append((name, coefficient))
+        elif part is not None:
+            slopes.append((part.axis, coefficient))
+            if part.axis != name:  # a split axis: its inner part runs along the rows
+                start = op("sub", position(name, s), position(part.axis, s))
+                beta = op("add", beta, op("mul", start, coefficient))
         else:
             beta = op("add", beta, op("mul", position(name, s), coefficient))
     return Constraint(alpha, tuple(slopes), beta, guard_value(clause.guard) if clause.guard else None, unit)
@@ -177,7 +183,8 @@ def chunked(name: str, s: Scheduled) -> tuple[str, Uniform]:
     """For the outer part of an axis of which a tile holds several positions: that axis, and how many make up one of
     the part's. Any other axis is its own, by ones."""
     for a in s.program.tile.axes:
-        if a.split and a.split.outer == name and extent_in_tile(a.name, s) > 1:
+        held = any(r.axis == a.name for r in s.roles)  # not by its parts
+        if a.split and a.split.outer == name and held and extent_in_tile(a.name, s) > 1:
             return a.name, extent(s.program.tile.axis(a.split.inner))
     return name, ONE
 
@@ -201,7 +208,7 @@ MOST_RANGES = 4
 
 
 def _alternatives(
-    clauses: tuple[Clause, ...], axis: str, rows: str, s: Scheduled
+    clauses: tuple[Clause, ...], axis: str, s: Scheduled
 ) -> tuple[tuple[Conjunction, ...], tuple[Clause, ...]]:
     """The clauses multiplied out, with the clauses that are not: they would make too many ranges, and only mask."""
     found = [Conjunction()]
@@ -209,7 +216,7 @@ def _alternatives(
     for clause in clauses:
         options = []
         for parts in clause.alternatives:
-            affine = [_constraint(p, clause, axis, rows, s) for p in parts if isinstance(p, Affine)]
+            affine = [_constraint(p, clause, axis, s) for p in parts if isinstance(p, Affine)]
             options.append(Conjunction(tuple(affine), len(affine) < len(parts)))
         if len(options) > 1 and len(found) * len(options) > MOST_RANGES:
             only_masking.append(clause)
@@ -236,24 +243,26 @@ class StreamRanges:
 def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     """The ranges of a streamed loop, for the work item and warpgroup at hand."""
     program = s.program.tile
-    axis, rows = stream.axis, s.workers.axis
+    axis = stream.axis
     domains = _domains(axis, s)
     clauses = stream_clauses(program, axis, set().union(*domains))
     # those that every fold is subject to: a block outside them serves none
     common = tuple(c for c in clauses if all(set(c.axes) <= d for d in domains))
-    length = extent(program.axis(rows))
-    first = position(rows, s)
-    block_rows = s.role(rows).block
-    last = op("min", op("add", first, block_rows - 1), op("sub", length, 1))
-    own_first = op("add", first, op("mul", "warpgroup", WARPGROUP_ROWS))
-    own_last = op("min", op("add", own_first, WARPGROUP_ROWS - 1), op("sub", length, 1))
     size, block = extent(program.axis(axis)), s.role(axis).block
-    every, _ = _alternatives(clauses, axis, rows, s)
-    named = {name for a in every for c in a.constraints for name, _ in c.rows} | {rows}
-    units = {name: chunked(name, s)[1] for name in sorted(named)}
-    box = {name: (op("floordiv", first, n), op("floordiv", last, n)) for name, n in units.items()}
-    own_box = {name: (op("floordiv", own_first, n), op("floordiv", own_last, n)) for name, n in units.items()}
-    visiting, _ = _alternatives(common, axis, rows, s)
+    every, _ = _alternatives(clauses, axis, s)
+    visiting, _ = _alternatives(common, axis, s)
+    named = {name for a in every for c in a.constraints for name, _ in c.rows}
+    box: dict[str, tuple[Uniform, Uniform]] = {}
+    own_box: dict[str, tuple[Uniform, Uniform]] = {}
+    for r in row_axes(s):
+        end = op("sub", extent(program.axis(r.axis)), 1)
+        first, own_first = position(r.axis, s), row_origin(r.axis, s)
+        last = op("min", op("add", first, r.block - 1), end)
+        own_last = op("min", op("add", own_first, r.positions - 1), end)
+        for name in sorted({r.axis} | {n for n in named if chunked(n, s)[0] == r.axis}):
+            n = chunked(name, s)[1]
+            box[name] = (op("floordiv", first, n), op("floordiv", last, n))
+            own_box[name] = (op("floordiv", own_first, n), op("floordiv", own_last, n))
     if any(not a.constraints for a in visiting):
         visiting = (Conjunction(),)
     unmasked = tuple(a for a in every if not a.masked)
@@ -269,7 +278,7 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
 def only_masking(stream: Stream, s: Scheduled) -> tuple[Clause, ...]:
     """Clauses that bound no loop over the axis because their alternatives would make too many ranges."""
     clauses = stream_clauses(s.program.tile, stream.axis, set().union(*_domains(stream.axis, s)))
-    return _alternatives(clauses, stream.axis, s.workers.axis, s)[1]
+    return _alternatives(clauses, stream.axis, s)[1]
 
 
 def _domains(axis: str, s: Scheduled) -> list[set[str]]:
@@ -353,20 +362,27 @@ def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s:
     row = col = 0
     rows_by: Chunks | None = None
     cols_by: Chunks | None = None
+    digits: list[tuple[int, Digit]] = []
     for axis, coefficient in terms:
         whole, length = chunked(axis, s)
-        if whole != axis and whole == shape.rows:
-            row, rows_by = coefficient, Chunks(row_origin(whole, s), length)
+        part = row_part(whole, s)
+        if part is not None and part.axis not in shape.rows:
+            part = None
+        if whole != axis and part is not None:
+            row, rows_by = coefficient, Chunks(row_origin(whole, s), length, part.digit)
             continue
         if whole != axis and whole == shape.cols:
             col, cols_by = coefficient, Chunks(position(whole, s), length)
             continue
         at = position(axis, s)
-        if axis == shape.rows:
-            row = coefficient
-            at = op("add", at, op("mul", "warpgroup", WARPGROUP_ROWS))
+        if part is not None:
+            at = row_origin(axis, s)
+            if part.digit is None:
+                row = coefficient
+            else:
+                digits.append((coefficient, part.digit))
         elif axis == shape.cols:
             col = coefficient
         scaled = op("mul", at, abs(coefficient))
         offset = op("add", offset, scaled) if coefficient > 0 else op("sub", offset, scaled)
-    return Bound(row, col, offset, rows_by, cols_by)
+    return Bound(row, col, offset, rows_by, cols_by, tuple(digits))

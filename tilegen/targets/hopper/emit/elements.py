@@ -13,6 +13,7 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
     Compute,
     Coordinate,
+    Digit,
     Element,
     ElementExpr,
     Fragment,
@@ -67,6 +68,15 @@ _COLUMN_OF = {"acc": "8 * (v / 4) + v % 2", "col": "8 * (v / 2) + v % 2"}
 def element_type(fragment: Fragment) -> str:
     """The C++ type of a fragment's registers."""
     return "unsigned" if fragment.layout == "a" else "int" if fragment.dtype is DType.I32 else "float"
+
+
+def digit(row: str, d: Digit | None) -> str:
+    """Where a row is along one of the axes that share the rows."""
+    if d is None:
+        return row
+    inner = f"({row})" if " " in row else row
+    divided = f"{inner} / {d.divide}" if d.divide > 1 else inner
+    return f"{divided} % {d.modulo}" if d.modulo else divided
 
 
 def literal(value: float) -> str:
@@ -236,7 +246,8 @@ class ElementPrinter:
         if isinstance(e, Coordinate):
             origin = self._given(("whole", e), "origin", "int", self.integer(e.origin))
             first = self.helper("first_row" if e.along == "row" else "first_column")
-            return f"({origin} + {first}() + {(_ROW_OF if e.along == 'row' else _COLUMN_OF)[self.layout]})"
+            step = (_ROW_OF if e.along == "row" else _COLUMN_OF)[self.layout]
+            return f"({origin} + {digit(f'{first}() + {step}', e.digit)})"
         if isinstance(e, Compute):
             return f"({_WHOLE[e.op].format(*map(self._integer, e.args))})"
         return self._float(e)
@@ -252,6 +263,8 @@ class ElementPrinter:
         return name
 
     def _coordinate(self, e: Coordinate) -> str:
+        if e.digit is not None:
+            return f"(float){self._integer(e)}"
         start = self._known.get(("start", e))
         if start is None:
             origin = self._given(e, "origin", "int", self.integer(e.origin))
@@ -276,6 +289,11 @@ class ElementPrinter:
                     at += f" {'+' if factor > 0 else '-'} {size}{self.helper(first)}()"
             lead = self._known["lead", e] = self.names.give(("lead", e), "at")
             second = f"{at} + {8 * e.row_factor}" if e.row_factor else at
+            for factor, place in e.digits:
+                size = f"{abs(factor)} * " if abs(factor) != 1 else ""
+                sign, row = "+" if factor > 0 else "-", f"{self.helper('first_row')}()"
+                at += f" {sign} {size}({digit(row, place)})"
+                second += f" {sign} {size}({digit(f'{row} + 8', place)})"
             self.before.append(f"const float {lead}[2] = {{(float)({at}), (float)({second})}};")
         if self.layout == "row":
             return f"{lead}[v]"

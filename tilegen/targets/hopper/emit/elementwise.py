@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep
 from tilegen.ir.uniform import Uniform
-from tilegen.targets.hopper.emit.elements import ElementPrinter, literal
+from tilegen.targets.hopper.emit.elements import ElementPrinter, digit, literal
 from tilegen.targets.hopper.emit.scope import RoleScope
 from tilegen.targets.hopper.emit.tensors import geometry, load_pair
 
@@ -66,10 +66,11 @@ def mask(r: RoleScope, op: Mask) -> str:
     def rest(bound: Bound) -> str:
         """A bound without its column."""
         if bound.row_chunks is None:
-            return _plain(bound.row_factor, given(bound.offset, "offset"))
+            return _plain(bound, given(bound.offset, "offset"))
         origin, length = given(bound.row_chunks.origin, "row_origin"), given(bound.row_chunks.length, "length")
-        chunk = f"{r.functions.helper('floor_div')}({origin} + row, {length})"
-        return _plain(bound.row_factor, given(bound.offset, "offset"), chunk)
+        row = digit("row", bound.row_chunks.digit)
+        chunk = f"{r.functions.helper('floor_div')}({origin} + {row}, {length})"
+        return _plain(bound, given(bound.offset, "offset"), chunk)
 
     def limit(bound: Bound) -> str:
         if bound.col_chunks is None:
@@ -126,12 +127,15 @@ def mask(r: RoleScope, op: Mask) -> str:
     return f"{name}({', '.join(arguments)});"
 
 
-def _plain(row_factor: int, offset: str, row: str = "row") -> str:
-    """row_factor * row + offset."""
-    if row_factor == 0:
-        return offset
-    row = row if abs(row_factor) == 1 else f"{abs(row_factor)} * {row}"
-    return f"{offset} {'+' if row_factor > 0 else '-'} {row}"
+def _plain(bound: Bound, offset: str, row: str = "row") -> str:
+    """What a bound says of the row, or its chunk: row_factor * row + its digits + offset."""
+    text = offset
+    for factor, place in ((bound.row_factor, None), *bound.digits):
+        if factor:
+            at = digit("row", place) if place else row
+            scaled = at if abs(factor) == 1 else f"{abs(factor)} * {f'({at})' if place else at}"
+            text += f" {'+' if factor > 0 else '-'} {scaled}"
+    return text
 
 
 def _chunk_limit(r: RoleScope, bound: Bound, rest: str, at: str, length: str) -> str:
@@ -265,13 +269,23 @@ def _read(printer: ElementPrinter, r: RoleScope, op: ReadShared) -> dict[str, ob
     tile = names.give(("tile", op.slot.ring), "tile")
     printer.parameters.append((f"unsigned {tile}", r.slot(op.slot, 0, op.row_offset * buffer.line)))
     row, column = r.functions.helper("first_row"), r.functions.helper("first_column")
-    start = f"{tile} + {row}() * {buffer.line} + {column}() * {buffer.dtype.bytes}"
     at = names.give(("at", op.slot.ring), f"{op.slot.ring}_at")
-    crossed = f"{g['swizzle']}({start})" if g["swizzle"] else start
-    printer.before.append(f"const unsigned {at} = {crossed};")
+
+    def crossed(place: str) -> str:
+        start = f"{tile} + {place} * {buffer.line} + {column}() * {buffer.dtype.bytes}"
+        return f"{g['swizzle']}({start})" if g["swizzle"] else start
+
+    half = f" + {8 * buffer.line} * half"  # 8 lines on, a swizzle's pattern is the same
+    if op.digit is None:
+        printer.before.append(f"const unsigned {at} = {crossed(f'{row}()')};")
+    else:
+        first, second = (crossed(f"({digit(r, op.digit)})") for r in (f"{row}()", f"{row}() + 8"))
+        printer.before.append(f"const unsigned {at}[2] = {{{first}, {second}}};")
+        at, half = f"{at}[half]", ""
     here = names.give(("here", op.out), op.slot.ring)
     printer.local[op.out] = f"{here}[i]"
-    return {"kind": "read", "here": here, "at": at, "load": load_pair(r, buffer), "bytes": buffer.dtype.bytes, **g}
+    load = load_pair(r, buffer)
+    return {"kind": "read", "here": here, "at": at, "half": half, "load": load, "bytes": buffer.dtype.bytes, **g}
 
 
 def _four(printer: ElementPrinter, r: RoleScope, fragment: str) -> dict[str, str]:

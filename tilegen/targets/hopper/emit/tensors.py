@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Buffer, LoadVector, Mend, ReadShared, StoreRows, StoreVector, WriteShared
-from tilegen.ir.uniform import Int
-from tilegen.targets.hopper.emit.elements import element_type
+from tilegen.ir.plan import Buffer, Digit, LoadVector, Mend, ReadShared, RowStep, StoreRows, StoreVector, WriteShared
+from tilegen.ir.uniform import Int, Uniform
+from tilegen.targets.hopper.emit.elements import digit, element_type
 from tilegen.targets.hopper.emit.scope import ELEMENT, EXPONENT, RoleScope
 
 _SWIZZLE_MASK = {128: "0x70", 64: "0x30", 32: "0x10"}
@@ -53,6 +53,7 @@ def read_shared(r: RoleScope, op: ReadShared) -> str:
         bytes=buffer.dtype.bytes,
         load=load_pair(r, buffer),
         **geometry(r, buffer),
+        row=digit(f"{r.functions.helper('first_row')}() + 8 * half", op.digit),
         **_first(r),
     )
     return f"{name}({r.array(out.name)}, {r.slot(op.slot, 0, op.row_offset * buffer.line)});"
@@ -91,9 +92,8 @@ def load_vector(r: RoleScope, op: LoadVector) -> str:
         kind=element_type(out),
         zero="0" if out.dtype is DType.I32 else "0.0f",
         element=ELEMENT[dtype],
-        position=position,
+        at=digit(f"{r.functions.helper(first)}() + {position}", op.digit),
         convert=convert,
-        first=r.functions.helper(first),
     )
     start = r.element(op.tensor, op.index)
     count = r.left(op.limit, op.index[op.dim])
@@ -109,15 +109,38 @@ def store_vector(r: RoleScope, op: StoreVector) -> str:
         element=ELEMENT[dtype],
         convert=_to_element(r, dtype),
         first_row=r.functions.helper("first_row"),
+        **_steps("at", op.shared, "stride", "count"),
     )
     start = r.element(op.tensor, op.index)
-    count = r.left(op.limit, op.index[op.dim])
-    return f"{name}({r.array(source.name)}, {start}, {r.stride(op.tensor, op.dim)}, {count});"
+    steps = _step_arguments(r, op.tensor, op.index, op.shared or (RowStep(op.dim, _ROW, op.limit),))
+    return f"{name}({r.array(source.name)}, {start}, {steps});"
+
+
+_ROW = Digit(1, 0)
+
+
+def _steps(row: str, shared: tuple[RowStep, ...], stride: str, count: str) -> dict[str, str]:
+    """How a function that stores rows says where they go: its parameters, the offset of `row` and whether it exists."""
+    numbers = [str(n) for n in range(len(shared))] or [""]
+    places = [digit(row, x.digit) for x in shared] or [row]
+    return {
+        "steps": ", ".join(f"long long {stride}{n}, int {count}{n}" for n in numbers),
+        "offset": " + ".join(f"{p} * {stride}{n}" for p, n in zip(places, numbers, strict=True)),
+        "exists": " && ".join(f"{p} < {count}{n}" for p, n in zip(places, numbers, strict=True)),
+    }
+
+
+def _step_arguments(r: RoleScope, tensor: str, index: tuple[Uniform, ...], shared: tuple[RowStep, ...]) -> str:
+    return ", ".join(f"{r.stride(tensor, x.dim)}, {r.left(x.limit, index[x.dim])}" for x in shared)
 
 
 def store_rows(r: RoleScope, op: StoreRows) -> str:
     source, dtype = r.fragments[op.fragment], r.plan.tensor(op.tensor).dtype
-    fields = {"source": r.functions.local("store_rows_16").give(0, source.name), "registers": source.registers}
+    fields: dict[str, Any] = {
+        "source": r.functions.local("store_rows_16").give(0, source.name),
+        "registers": source.registers,
+    }
+    fields |= _steps("r" if op.vector == 1 else "row", op.shared, "row_stride", "rows")
     wish = f"store_{op.tensor}"
     if op.vector == 1:
         convert = _to_element(r, dtype)
@@ -137,10 +160,10 @@ def store_rows(r: RoleScope, op: StoreRows) -> str:
             name = r.functions.specific(wish, "store_rows_16", transpose=transpose, pack=pack, **fields)
     else:
         raise ValueError(f"{op.tensor}: rows of {dtype} are not stored {op.vector} elements at once")
-    rows = r.left(op.row_limit, op.index[op.row_dim])
+    steps = _step_arguments(r, op.tensor, op.index, op.shared or (RowStep(op.row_dim, _ROW, op.row_limit),))
     columns = r.left(op.col_limit, op.index[op.col_dim])
     start = r.element(op.tensor, op.index)
-    return f"{name}({r.array(source.name)}, {start}, {r.stride(op.tensor, op.row_dim)}, {rows}, {columns});"
+    return f"{name}({r.array(source.name)}, {start}, {steps}, {columns});"
 
 
 def mend(r: RoleScope, op: Mend) -> str:
