@@ -11,7 +11,7 @@ from tilegen.checks.sequences import length_symbol
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import all_operations, uniforms
-from tilegen.ir.uniform import Int, Op, Uniform, evaluate, symbols
+from tilegen.ir.uniform import Int, Op, Sym, Uniform, evaluate, symbols
 from tilegen.syntax.span import Span
 
 ITEMS = 3  # consecutive work items that a CTA goes through
@@ -20,6 +20,7 @@ SKEW = 2  # rounds by which roles may be apart beside what a ring holds
 # Sizes that vary over their whole list, each value with each; the others take two values, all the first or all the
 # last, to keep the number of runs small.
 FREE = 2
+FEW = 3
 
 
 def check_all(plan: ir.Plan) -> list[Diagnostic]:
@@ -41,6 +42,9 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
     if plan.table is not None and plan.table.sequences is not None:
         names = _sequence_names(plan.table.sequences, names)
     values = {name: _values(plan, name) for name in names}
+    for one, other in _products(plan):  # lengths of one times the other: a few of the second will do
+        if min(len(values.get(one, ())), len(values.get(other, ()))) > FEW:
+            values[other] = [1, 2, FEW]
     free = [n for n in sorted(names, key=lambda n: -len(values[n])) if len(values[n]) > 2]
     for kept in free[FREE:]:
         values[kept] = [values[kept][1], values[kept][-1]]
@@ -70,6 +74,20 @@ def _with_lengths(q: ir.Sequences, trial: dict[str, int], values: dict[str, list
         out |= {length_symbol(x.length, k): length for k, length in enumerate(each)}
         out |= dict.fromkeys(symbols(x.tokens), sum(each))
     return out
+
+
+def _products(plan: ir.Plan) -> Iterator[tuple[str, str]]:
+    """Names that are multiplied with each other in extents."""
+
+    def inside(e: Uniform) -> Iterator[tuple[str, str]]:
+        if isinstance(e, Op):
+            a, *rest = e.args
+            if e.op == "mul" and isinstance(a, Sym) and isinstance(rest[0], Sym) and a != rest[0]:
+                yield a.name, rest[0].name
+            for arg in e.args:
+                yield from inside(arg)
+
+    yield from dict.fromkeys(pair for t in plan.tensors for d in t.dims for pair in inside(d))
 
 
 def _grid_symbols(plan: ir.Plan) -> frozenset[str]:
