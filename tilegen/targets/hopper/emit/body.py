@@ -127,17 +127,15 @@ def _is_natural(r: RoleScope, table: ItemTable, field: str) -> bool:
 
 
 def _table_loop(r: RoleScope, o: Work, index: str) -> list[Line]:
-    """Rows of the table are read 16 bytes at a time, those that the role uses; one item ahead, but for a role that is
-    itself ahead of those that wait, and needs the registers."""
+    """Rows of the table are read 16 bytes at a time, those that the role uses, and brought near one item ahead: into
+    the cache, as they would take up registers for all of an item."""
     table = r.plan.table
     assert table is not None
-    ahead = r.role.kind != "scanner"
     names = [index, *(r.names.give(("symbol", f), f) for f in o.fields)]
     places = [0, *(1 + table.fields.index(f) for f in o.fields)]
     pieces = sorted({p // 4 for p in places})
     entry = r.names.give(("table entry",), "entry")
-    wish = "next" if ahead else "row"
-    rows = {n: r.names.give(("table row", n), f"{wish}_{n}" if len(pieces) > 1 else wish) for n in pieces}
+    rows = {n: r.names.give(("table row", n), f"row_{n}" if len(pieces) > 1 else "row") for n in pieces}
     width = table.width // 4
     step = f"{width} * gridDim.x" if width > 1 else "gridDim.x"
     first = f"{width} * blockIdx.x" if width > 1 else "blockIdx.x"
@@ -145,19 +143,21 @@ def _table_loop(r: RoleScope, o: Work, index: str) -> list[Line]:
     if not r.role.elected:  # the same for all threads: said once, so that what follows is uniform
         words = [f"{r.functions.helper('uniform')}({w})" for w in words]
     natural = r.integers.with_natural(o.index, *(f for f in o.fields if _is_natural(r, table, f)))
-    reads = [f"__ldg({entry} + {n})" if n else f"__ldg({entry})" for n in pieces]
-    read = Line(f"int4 {', '.join(f'{row} = {x}' for row, x in zip(rows.values(), reads, strict=True))};", o.span)
-    again = [Line(f"{row} = {x};", o.span, 1) for row, x in zip(rows.values(), reads, strict=True)]
+
+    def at(piece: int) -> str:
+        return f"{entry} + {piece}" if piece else entry
+
+    reads = ", ".join(f"{row} = __ldg({at(n)})" for n, row in rows.items())
+    near = r.functions.helper("prefetch_l1")
     return [
         Line(f"const int4* {entry} = (const int4*){r.names['table',]} + {first};", o.span),
-        *([read] if ahead else []),
         Line("#pragma unroll 1"),
         Line("for (;;) {", o.span),
-        *([] if ahead else inside([read])),
+        Line(f"const int4 {reads};", o.span, 1),
         *(Line(f"const int {n} = {x};", o.span, 1) for n, x in zip(names, words, strict=True)),
         Line(f"if ({index} >= {r.integers.term(o.total)}) break;", o.span, 1),
         Line(f"{entry} += {step};", o.span, 1),
-        *(again if ahead else []),
+        *(Line(f"{near}({at(n)});", o.span, 1) for n in dict.fromkeys((pieces[0], pieces[-1]))),
         *inside(_body(replace(r, integers=natural), o.body)),
         Line("}"),
     ]
