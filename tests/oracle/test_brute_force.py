@@ -36,6 +36,7 @@ TINY: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         ({"D": 64}, {"B": 1, "Sq": 3, "Sk": 4, "Hk": 2, "G": 2}),
         ({"D": 64}, {"B": 1, "Sq": 4, "Sk": 2, "Hk": 1, "G": 2}),
     ],
+    "samples/attention_decode.tile": [({"D": 64}, {"B": 1, "Sq": 1, "Sk": 3, "Hk": 1, "G": 2})],
     "samples/attention_window.tile": [({"D": 64}, {"B": 1, "Sq": 3, "Sk": 4, "Hk": 1, "G": 2})],
     "samples/attention_prefix_lm.tile": [({"D": 64}, {"B": 1, "Sq": 3, "Sk": 5, "Hk": 1, "G": 2})],
     "samples/attention_global_tokens.tile": [({"D": 64}, {"B": 1, "Sq": 4, "Sk": 4, "Hk": 1, "G": 2})],
