@@ -76,7 +76,7 @@ ATTENTION_LENGTHS = [
 
 
 @cache
-def planned(text: str, **params: bool) -> tuple[TileProgram, Plan]:
+def planned(text: str, **params: bool | int) -> tuple[TileProgram, Plan]:
     program = loaded(text, **params)
     return program, lower(program)
 
@@ -146,6 +146,12 @@ def test_attention_of_random_lengths(seed: int) -> None:
 def test_the_sample(D: int) -> None:
     program = sample("fa3_varlen", D=D, causal=D != 128)
     agrees(program, lower(program), {"B": 3, "Sq": [70, 0, 300], "Sk": [200, 3, 81], "Hk": 1, "G": 2})
+
+
+def test_query_heads_share_the_rows_of_a_sequences_tiles() -> None:
+    rows = "block i 16, r 8, j 64 consumers 2 over i, r stages k 2, v 2 late O by 1 batch O, s stale_max walk j down"
+    program, plan = planned(schedule_of(text_of("fa3_varlen"), rows), D=64, causal=True)
+    agrees(program, plan, {"B": 4, "Sq": [1, 0, 17, 40], "Sk": [70, 9, 200, 33], "Hk": 2, "G": 5})
 
 
 @pytest.mark.parametrize("lengths", [[7, 0, 150], [0, 0], [64, 128, 1]], ids=str)
