@@ -184,3 +184,47 @@ def test_tanh_over_the_whole_range() -> None:
     assert error.max() <= TANH
     assert error.max() > TANH / 4, "the stated error is not loose"
     assert np.abs(y).max() <= 1
+
+
+def with_slope_and_sink(sample: str, more: str = "", bias: str = "") -> str:
+    """A sample's text with a distance bias and a sink in its scores, and `bias` added to them."""
+    text = (SAMPLES / f"{sample}.tile").read_text(encoding="utf-8")
+    score = "scale * sum[d](q[i, d] * k[j, d])"
+    for old, new in (
+        ("  scalar scale", f"  input  slope: f32[Hk * G]\n  input  sink: f32[Hk * G]\n{more}  scalar scale"),
+        (score, f"{score} + slope[h] * (j - i - (Sk - Sq)){bias}"),
+        ("softmax[j](s[i, j])", "softmax[j](s[i, j]; sink[h])"),
+        ("logsumexp[j](s[i, j])", "logsumexp[j](s[i, j]; sink[h])"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return text
+
+
+SLOPE, SINK = np.array([0.3, -0.02, 0.1, 0.5], np.float32), np.array([1.0, -2.0, 0.0, 3.0], np.float32)
+
+
+def test_scores_of_heads_that_share_the_rows_of_a_tile() -> None:
+    """What varies by head then varies by row."""
+    text = with_slope_and_sink("attention_decode", "  input  Bias: bf16[B, Hk * G, Sq, Sk]\n", " + bias[i, j]")
+    text = text.replace("  tile v[", "  tile bias[i, j] = Bias[b, h, i, j]\n  tile v[")
+    more = {"slope": SLOPE, "sink": SINK}
+    bias = random(2, 4, 3, 136).astype(BF16)
+    inputs = {**given(3, 136, B=2, G=4), **more, "Bias": bias}
+    agrees(tilegen.compile(text, D=64, causal=True), inputs, True, bias=bias, **more)
+
+
+def test_scores_of_sequences_of_different_lengths() -> None:
+    lengths = {"q": [70, 0, 9, 130], "k": [33, 5, 200, 130]}
+    cu = {name: np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for name, n in lengths.items()}
+    tokens = {name: starts[-1] for name, starts in cu.items()}
+    q, k, v = (random(tokens[n], h, 64, seed=s).astype(BF16) for s, (n, h) in enumerate([("q", 4), ("k", 2), ("k", 2)]))
+    compiled = tilegen.compile(with_slope_and_sink("fa3_varlen"), D=64, causal=True)
+    out = compiled(Q=q, K=k, V=v, cu_q=cu["q"], cu_k=cu["k"], slope=SLOPE, sink=SINK)
+    for b in range(4):
+        mine, theirs = (slice(cu[name][b], cu[name][b + 1]) for name in ("q", "k"))
+        o, lse = formulas.attention(
+            q[None, mine], k[None, theirs], v[None, theirs], 1 / 8, True, slope=SLOPE, sink=SINK
+        )
+        np.testing.assert_allclose(out.O[mine].astype(np.float64), o[0], atol=1.5e-2, rtol=1.5e-2)
+        np.testing.assert_allclose(out.LSE[:, mine], lse[0], atol=2e-5)
