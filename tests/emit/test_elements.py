@@ -57,6 +57,7 @@ UNARY: dict[str, tuple[Callable[[F64], F64], F64, float]] = {
     "sqrt": (np.sqrt, numbers(0, 100), 2),
     "rsqrt": (lambda x: 1 / np.sqrt(x), numbers(0.01, 100), 3),
     "tanh": (np.tanh, np.concatenate([numbers(-3, 3, 40), numbers(-0.01, 0.01, 20), [30.0]]), 8),
+    "tanh_approx": (np.tanh, np.concatenate([numbers(-3, 3, 40), numbers(-0.01, 0.01, 20), [30.0]]), 2**12),
     "erf": (np.vectorize(math.erf), np.concatenate([numbers(-3, 3, 40), numbers(-0.01, 0.01, 20), [9.0]]), 4),
     "abs": (np.abs, numbers(-5, 5), 0),
     "neg": (np.negative, numbers(-5, 5), 0),

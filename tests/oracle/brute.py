@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, Any] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "tanh": np.tanh,
+    "tanh_approx": np.tanh,
     "abs": abs,
     "floor": np.floor,
     "min": lambda a, b: math.nan if math.isnan(a) or math.isnan(b) else min(a, b),

@@ -534,6 +534,7 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "tanh": np.tanh,
+    "tanh_approx": np.tanh,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "abs": np.abs,
     "floor": np.floor,

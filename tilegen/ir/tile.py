@@ -93,7 +93,7 @@ class Apply:
     """A scalar operation on its arguments.
 
     op: add sub mul div neg (numbers) · eq ne lt le gt ge (comparisons) · and or not (truth values) ·
-    select(condition, then, else) · exp exp2 log log2 sqrt rsqrt tanh abs floor min max pow erf sigmoid
+    select(condition, then, else) · exp exp2 log log2 sqrt rsqrt tanh tanh_approx abs floor min max pow erf sigmoid
     """
 
     op: str

@@ -31,7 +31,23 @@ COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _ARITY = {
     **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", "and", "or", *COMPARISONS), 2),
     **dict.fromkeys(
-        ("neg", "not", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "abs", "floor", "erf", "sigmoid"), 1
+        (
+            "neg",
+            "not",
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "sqrt",
+            "rsqrt",
+            "tanh",
+            "tanh_approx",
+            "abs",
+            "floor",
+            "erf",
+            "sigmoid",
+        ),
+        1,
     ),
     "select": 3,
 }

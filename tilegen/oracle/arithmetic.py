@@ -10,7 +10,18 @@ import numpy as np
 from tilegen.ir.dtypes import DType
 from tilegen.oracle.field import CastError, Field, together
 from tilegen.oracle.named import Array, Axes, expand
-from tilegen.oracle.rounding import EX2, LG2, SMALLEST_NORMAL, TANH, ULP, exponential_error, proper, relative_unit, unit
+from tilegen.oracle.rounding import (
+    EX2,
+    LG2,
+    SMALLEST_NORMAL,
+    TANH,
+    TANH_APPROX,
+    ULP,
+    exponential_error,
+    proper,
+    relative_unit,
+    unit,
+)
 
 LN2 = math.log(2.0)
 
@@ -128,10 +139,14 @@ def _rsqrt(x: Array, e: Array) -> Bounded:
     return value, np.where(e > 0, 1.0 / np.sqrt(np.maximum(x - e, 0.0)) - value, 0.0) + 2 * ULP * value
 
 
-def _tanh(x: Array, e: Array) -> Bounded:
+def _tanh(x: Array, e: Array, own: float = TANH) -> Bounded:
     value = np.tanh(x)
     slope = 1.0 - np.tanh(np.maximum(np.abs(x) - e, 0.0)) ** 2
-    return value, e * slope + TANH * np.abs(value)
+    return value, e * slope + own * np.abs(value)
+
+
+def _tanh_approx(x: Array, e: Array) -> Bounded:
+    return _tanh(x, e, TANH_APPROX)
 
 
 def _sigmoid(x: Array, e: Array) -> Bounded:
@@ -165,6 +180,7 @@ _UNARY: dict[str, Callable[[Array, Array], Bounded]] = {
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
     "tanh": _tanh,
+    "tanh_approx": _tanh_approx,
     "sigmoid": _sigmoid,
     "erf": _erf,
     "floor": _floor,

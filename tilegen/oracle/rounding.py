@@ -6,7 +6,8 @@ What an implementation may do, and what each costs here:
 - *Element-wise f32 arithmetic*: one unit in the last place, ULP * |result|, per operation. Rounding to nearest
   costs half of that; the rest pays for contraction to fma and for constants folded into one another.
 - *Built-ins*: the errors that PTX states for `ex2.approx`, `lg2.approx`, `rcp.approx`, `rsqrt.approx`; e**x is
-  computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value.
+  computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value,
+  and tanh_approx within what PTX states for `tanh.approx`.
   Results under the smallest normal f32 may be zero.
 - *Positions*: a factor times a whole-number expression of positions may be taken apart into what is the same for a
   block and what varies inside it, at most POSITIONS positions: a unit of the factor for each of them.
@@ -37,6 +38,7 @@ ULP = 2.0**-23  # unit in the last place of f32, relative
 SMALLEST_NORMAL = 2.0**-126  # of f32: `.ftz` may turn anything below it into 0
 LARGEST = float(np.finfo(np.float32).max)
 TANH = 5 * ULP  # relative error of tanh
+TANH_APPROX = 2.0**-11  # of tanh_approx: tanh.approx.f32
 EX2 = 2.0**-22  # relative error of ex2.approx.ftz
 LG2 = 2.0**-22  # absolute error of lg2.approx.ftz in (0.5, 2), relative elsewhere
 POSITIONS = 256  # the most positions of an axis that a tile holds

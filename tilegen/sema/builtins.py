@@ -19,7 +19,7 @@ def _unary(*names: str) -> dict[str, Function]:
 
 
 FUNCTIONS: dict[str, Function] = {
-    **_unary("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "abs", "floor", "erf", "sigmoid"),
+    **_unary("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "tanh_approx", "abs", "floor", "erf", "sigmoid"),
     "min": Function("min", 2, None),
     "max": Function("max", 2, None),
     "pow": Function("pow", 2, 2),

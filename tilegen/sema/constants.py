@@ -42,6 +42,7 @@ _FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "sqrt": math.sqrt,
     "rsqrt": lambda x: 1.0 / math.sqrt(x),
     "tanh": math.tanh,
+    "tanh_approx": math.tanh,
     "erf": math.erf,
     "abs": abs,
     "floor": math.floor,

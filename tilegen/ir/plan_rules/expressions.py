@@ -8,7 +8,9 @@ from tilegen.ir import plan as ir
 
 # Arguments of each operation of ir.Compute.
 ARITY = {
-    **dict.fromkeys(("neg", "ex2", "lg2", "rcp", "sqrt", "rsqrt", "tanh", "erf", "abs", "floor", "not", "round"), 1),
+    **dict.fromkeys(
+        ("neg", "ex2", "lg2", "rcp", "sqrt", "rsqrt", "tanh", "tanh_approx", "erf", "abs", "floor", "not", "round"), 1
+    ),
     **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", "and", "or", "ratio"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
     **dict.fromkeys(("fma", "select"), 3),

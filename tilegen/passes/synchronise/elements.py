@@ -28,6 +28,7 @@ _SAME = frozenset(
         "sqrt",
         "rsqrt",
         "tanh",
+        "tanh_approx",
         "erf",
         "pow",
         "eq",

@@ -49,6 +49,7 @@ _HELPERS = {  # macros of templates/hopper/arithmetic.j2
     "div": "divide",
     "ratio": "ratio",
     "tanh": "tanh_f32",
+    "tanh_approx": "tanh_approx",
     "erf": "erf_f32",
 }
 _ROUNDINGS: dict[DType | None, str] = {DType.BF16: "round_bf16", DType.F16: "round_f16"}
