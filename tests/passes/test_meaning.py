@@ -97,6 +97,25 @@ def test_heads_that_share_the_rows(Sq: int, G: int) -> None:
     agrees(sample("attention_decode", D=64), planned_sample("attention_decode", D=64), sizes, (True, False))
 
 
+SHARED_ROWS = "block i 16, r 8, j 64 consumers 2 over i, r late O by 1 walk j down skip_rows persistent table"
+GROUPS = {"B": 1, "Sq": 19, "Sk": 72, "Hk": 2, "G": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "sizes"),
+    [
+        ("attention_alibi", "batch O, s", GROUPS),
+        ("attention_bias", "batch O, s", GROUPS),
+        ("attention_sink", "batch O, s stale_max", GROUPS),
+        ("attention_documents", "batch O, s", {"B": 1, "Sq": 19, "Sk": 72, "Hk": 2, "G": 5}),
+        ("attention_global_tokens", "batch O, s", GROUPS),
+        ("attention_chunks", "batch O, s", {"B": 1, "N": 3, "C": 24, "Hk": 2, "G": 5}),
+    ],
+)
+def test_scores_and_domains_of_heads_that_share_the_rows(name: str, more: str, sizes: Mapping[str, int]) -> None:
+    agrees(*lowered(schedule_of(text_of(name), f"{SHARED_ROWS} {more}")), sizes)
+
+
 # ---- schedules of one spec ---------------------------------------------------------------------------
 
 ORDERS = (
