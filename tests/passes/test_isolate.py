@@ -12,6 +12,8 @@ from tilegen.checks.pipeline import check
 from tilegen.checks.trials import trials
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_verify import InvalidPlan, verify
+from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.uniform import evaluate
 from tilegen.passes.pipeline import lower, to_scheduled
 from tilegen.syntax.span import Span
 
@@ -60,6 +62,27 @@ def test_a_tile_that_is_read_in_another_way_stays_as_it_is() -> None:
 def test_a_program_without_a_scan_has_no_scanner() -> None:
     assert [r.name for r in lower(sample("fa3_fwd", D=128)).roles] == ["producer", "consumer"]
     assert [r.name for r in CAUSAL.roles] == ["producer", "scanner", "consumer"]
+
+
+def test_rows_that_are_not_stored_do_not_vote() -> None:
+    """Behind a sequence's end stand a neighbour's rows; past a tensor's end stand zeros, which are calm."""
+
+    def voters(plan: ir.Plan) -> tuple[ir.Bound, ...]:
+        body = [o for role, _, o in all_operations(plan) if role.name == "consumer"]
+        votes = [o.value for o in body if isinstance(o, ir.Map) and o.out == "p_max.grown"]
+        assert votes
+        for value in votes:
+            assert isinstance(value, ir.Compute)
+            assert value.args[2] in (ir.Literal(1.0), ir.Element("rows.voting"))
+        masks = [o for o in body if isinstance(o, ir.Mask) and o.fragment == "rows.voting"]
+        assert bool(masks) == (votes[0].args[2] == ir.Element("rows.voting"))
+        return tuple(b for m in masks for group in m.alternatives for b in group if isinstance(b, ir.Bound))
+
+    assert voters(CAUSAL) == ()
+    (bound,) = voters(lower(sample("fa3_varlen", D=128)))
+    assert (bound.row_factor, bound.col_factor) == (-1, 0)
+    held = {"Sq": 100, "i.0": 0, "warpgroup": 1}
+    assert evaluate(bound.offset, held) == 100 - 1 - 64  # row 35 of the second warpgroup is the last
 
 
 # ---- what the verifier holds plans to -----------------------------------------------------------

@@ -130,6 +130,8 @@ class Consumer:
         stream = self.c.stream
         # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
         again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
+        if self.c.scheduled.stale:
+            self.out += self.values.voters()
         for o in self.c.scheduled.program.ops:
             if not carried(o, stream):
                 continue

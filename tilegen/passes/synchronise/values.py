@@ -23,6 +23,7 @@ from tilegen.ir.plan import (
     ElementExpr,
     Fragment,
     IfVote,
+    Init,
     LetFloat,
     Literal,
     LoadVector,
@@ -40,9 +41,10 @@ from tilegen.ir.plan import (
     Value,
 )
 from tilegen.ir.scheduled import Phase
-from tilegen.ir.tile import Affine, Cast, Clause, Expr, Read
+from tilegen.ir.tile import Affine, Cast, Clause, Expr, Move, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
+from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.stale import ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
 from tilegen.passes.synchronise.elements import lower, place
@@ -59,6 +61,7 @@ from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, RowAxis, row_axes, r
 from tilegen.passes.synchronise.work import mask_alternatives, predicates
 from tilegen.syntax.span import Span
 
+_VOTERS = "rows.voting"
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
 _UNIFORM = Shape((), None, 1)
 
@@ -427,6 +430,21 @@ class Values:
             return Compute("ex2", (Compute("sub", (Element(source), shift)),))
         return Compute("ex2", (self._inclined(o, source, Compute("neg", (shift,))),))
 
+    def voters(self) -> list[Operation]:
+        """Sets which rows vote, those within the extents: nothing, where zeros stand in the others, which are calm."""
+        s = self.c.scheduled
+        axes = tuple(a for a in s.workers.axes if any(self._goes_on(g.move, a) for g in self.c.tiles.values()))
+        if not axes:
+            return []
+        span = s.workers.span
+        name = self._fragment(_VOTERS, "row", 1, span)
+        rows = Shape(s.workers.axes, None, 1)
+        return [Init(name, 1.0, span), *self.mask(name, (), axes, rows, 0.0, span, "")]
+
+    def _goes_on(self, move: Move, axis: str) -> bool:
+        """Whether a tile with these rows holds a tensor's entries past the axis' end: a neighbour's, of any value."""
+        return axis in move.axes and not ends_with_tensor(move, self.c.scheduled.program, axis)
+
     def keep_exponent(self, group: ScaledSum) -> Made:
         """The step of a whole scaled sum against its old exponent, and the exact one for rows that outgrow it.
 
@@ -465,9 +483,10 @@ class Values:
         exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in states]
         accumulators = [o.source for o in group.rescales]
         exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in accumulators]
+        vote: ElementExpr = Element(_VOTERS) if _VOTERS in self.known else Literal(1.0)
         operations: list[Operation] = [
             *step,
-            Map(grown, Compute("select", (calm, Literal(0.0), Literal(1.0))), span, name),
+            Map(grown, Compute("select", (calm, Literal(0.0), vote)), span, name),
             IfVote(grown, tuple(exact), span, name),
         ]
         operations += [
