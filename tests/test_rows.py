@@ -37,6 +37,12 @@ def test_heads_of_a_group_share_the_rows(I: int, R: int, T: str, causal: bool) -
     check_attention(DECODE, T, causal, I=I, R=R)
 
 
+@pytest.mark.parametrize(("rows", "blocks"), [("i, r", "block i 64, r 1"), ("r, i", "block i 1, r 64")])
+def test_one_of_the_axes_may_have_one_position(rows: str, blocks: str) -> None:
+    spec = DECODE.replace("I: 1 | 4 | 8 | 16 = 8, R: 4 | 8 | 16 | 64 = 8,", "").replace("block i I, r R", blocks)
+    check_attention(spec.replace("over i, r", f"over {rows}"), "bf16", causal=True)
+
+
 @pytest.mark.parametrize("rows", ["i, r", "r, i"])
 def test_consumers_share_out_rows_of_two_axes(rows: str) -> None:
     """The outermost axis goes from one consumer to the next; what leaves through shared memory is clipped as well."""

@@ -107,3 +107,15 @@ def test_isolate_fast_gives_up_the_rows_of_a_tile() -> None:
     given["V"][0, 140, 0, 3] = np.inf
     assert np.isfinite(exact(**given).O[0, :140].astype(np.float32)).all()
     assert np.isnan(fast(**given).O[0, :140, :, 3].astype(np.float32)).any()
+
+
+def test_a_tile_smaller_than_what_the_scanner_looks_at_in_one_go() -> None:
+    """96 threads, 16 bytes each; the last tile of the ring lies at the end of shared memory."""
+    text = (SAMPLES / "attention_mixed_heads.tile").read_text(encoding="utf-8")
+    text = text[: text.index("  # accumulators hold")] + "schedule hopper { block i 64, j 16  consumers 1 over i }\n}"
+    g = np.random.default_rng(8)
+    k = tilegen.compile(text, D=32, DV=32, causal=True)
+    given = inputs(32, 70, 70, ml_dtypes.bfloat16, g)
+    clean = k(**given)
+    given["V"] = spoil(given["V"], 5, g)
+    judge(clean.O, k(**given).O, given["V"], np.tri(70, dtype=bool))

@@ -10,6 +10,8 @@ from tests.passes.specs import loaded, sample, text_of
 from tests.plan import edits
 from tilegen.checks.pipeline import check
 from tilegen.checks.trials import trials
+from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.core import TilegenError
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_verify import InvalidPlan, verify
 from tilegen.ir.plan_walk import all_operations
@@ -55,8 +57,15 @@ def test_isolate_fast_looks_through_nothing() -> None:
         assert scanned(text, causal=True) == wanted
 
 
-def test_a_tile_that_is_read_in_another_way_stays_as_it_is() -> None:
-    assert scanned(SHARED_TILE) == set()
+def test_a_tile_that_is_read_in_another_way_is_refused() -> None:
+    """Its entries have to leave it for one product and to stay for the other."""
+    with pytest.raises(TilegenError) as caught:
+        scanned(SHARED_TILE)
+    assert [d.code for d in caught.value.diagnostics] == [Code.SCAN_SHARED.name]
+    assert scanned(SHARED_TILE.replace("j 64 }", "j 64  isolate fast }")) == set()
+    assert scanned(SHARED_TILE.replace("domain i, j: j <= i", "")) == set()
+    apart = SHARED_TILE.replace("tile c[j, d] = C[j, d]", "tile c[j, d] = C[j, d] tile v[j, d] = C[j, d]")
+    assert scanned(apart.replace("T(p[i, j]) * c[", "T(p[i, j]) * v[")) == {"v"}
 
 
 def test_a_program_without_a_scan_has_no_scanner() -> None:

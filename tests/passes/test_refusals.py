@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.passes.specs import refused, sample, schedule_of, text_of
+from tests.passes.test_isolate import SHARED_TILE
 from tests.sema.faults import underlined
 from tilegen.diagnostics import catalogue
 from tilegen.diagnostics.catalogue import Code
@@ -176,6 +177,7 @@ CASES: list[tuple[Code, str, str]] = [
         changed(GEMM, ("\n  tile a", "\n  domain m, k: k <= m\n  tile a")),
         "domain m, k: k <= m",
     ),
+    (Code.SCAN_SHARED, SHARED_TILE, "sum[j](T(p[i, j]) * c[j, d])"),
     (Code.NESTED_STREAMS, text_of("outputs_two_orders"), "j"),
     (Code.NESTED_STREAMS, schedule_of(GEMM, "stream n"), "k"),
     (Code.NO_ROWS, NOTHING_TO_SHARE, NOTHING_TO_SHARE),
@@ -310,6 +312,11 @@ CASES: list[tuple[Code, str, str]] = [
         Code.TURNS_ALONE,
         schedule_of(ATTENTION, "block i 64, j 64 consumers 1 over i take_turns over s"),
         "take_turns over s",
+    ),
+    (
+        Code.SKIP_ALONE,
+        schedule_of(ATTENTION, "block i 64, j 64 consumers 1 over i skip_rows"),
+        "skip_rows",
     ),
     (Code.NOTHING_STALE, schedule_of(GEMM, "stale_max"), "stale_max"),
     (Code.WALK_NOT_STREAMED, schedule_of(GEMM, "walk n down"), "walk n down"),

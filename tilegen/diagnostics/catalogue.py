@@ -256,6 +256,14 @@ class Code(enum.Enum):
         "the domain cuts through the product `{product}`, and none of its factors can be masked there",
         ("multiply by a value that is zero outside the domain", "leave the clause out and mask the result"),
     )
+    SCAN_SHARED = Entry(
+        "the domain leaves out positions of {tile} that `{product}` multiplies by zeros: what is no finite number must "
+        "leave the tile for that, and it is read in another way too",
+        (
+            "declare another tile of the same tensor for this product",
+            "write `isolate fast` if the tensor holds finite numbers only",
+        ),
+    )
     NESTED_STREAMS = Entry(
         "the axes {axes} are all streamed, and a kernel has one streamed axis so far",
         ("give one of them a compile-time extent of at most 256, so that it is held",),
@@ -432,6 +440,9 @@ class Code(enum.Enum):
     )
     TURNS_ALONE = Entry(
         "there is one consumer, so there are no turns to take", ("leave `take_turns` out, or use more",)
+    )
+    SKIP_ALONE = Entry(
+        "there is one consumer, so no block is for the rows of others alone", ("leave `skip_rows` out, or use more",)
     )
     NOTHING_STALE = Entry(
         "no scaled sum here can keep an old exponent",

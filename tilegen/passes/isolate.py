@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FoldedProgram, Product
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move
@@ -27,16 +28,28 @@ def isolate(s: Scheduled) -> Scheduled:
 
 
 def _needs_scan(move: Move, program: FoldedProgram, stream: str | None) -> bool:
-    """Whether a tile's entries at dead positions of the streamed axis can reach rows that do not see them.
-
-    Only for a tile that is contracted along the streamed axis and read in no other way, since elsewhere its entries
-    must stay what they are.
-    """
-    readers = [op for op in program.ops if move.name in source_names(op)]
-    products = [op for op in readers if isinstance(op, Product) and op.over == (stream,)]
-    if stream is None or not products or len(products) != len(readers):
+    """Whether a tile's entries at dead positions of the streamed axis can reach rows that do not see them."""
+    if stream is None:
         return False
-    return any(_has_dead_positions(move, op, program, stream) for op in products)
+    return any(_has_dead_positions(move, op, program, stream) for op in _contractions(move.name, program, stream))
+
+
+def check_scans(s: Scheduled) -> None:
+    """Raises TilegenError for a tile that is looked through and also read in another way, where its entries must stay
+    what they are."""
+    for t in s.tiles:
+        if t.scan:
+            stream = next(r.axis for r in s.roles if r.role == "stream")
+            products = _contractions(t.tile, s.program, stream)
+            others = [op for op in s.program.ops if t.tile in source_names(op) and op not in products]
+            if others:
+                fail(Code.SCAN_SHARED, products[0].span, tile=t.tile, product=products[0].statement)
+
+
+def _contractions(tile: str, program: FoldedProgram, stream: str) -> list[Product]:
+    """The products that contract a tile along the streamed axis."""
+    readers = (op for op in program.ops if tile in source_names(op))
+    return [op for op in readers if isinstance(op, Product) and op.over == (stream,)]
 
 
 def _has_dead_positions(move: Move, op: Product, program: FoldedProgram, stream: str) -> bool:

@@ -12,7 +12,7 @@ from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
-from tilegen.passes.isolate import isolate
+from tilegen.passes.isolate import check_scans, isolate
 from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
@@ -46,7 +46,9 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     verify_scheduled(scheduled)
     scheduled = isolate(scheduled)
     verify_scheduled(scheduled)
-    return apply_directives(scheduled, directives)
+    scheduled = apply_directives(scheduled, directives)
+    check_scans(scheduled)
+    return scheduled
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:

@@ -287,7 +287,7 @@ def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
     """Each consumer passes by the first blocks of the loop that its own rows do not need: none, where no clause of
     the domain ties the streamed axis to the rows."""
     if program.workers.count < 2:
-        fail(Code.TURNS_ALONE, d.span)
+        fail(Code.SKIP_ALONE, d.span)
     return _map_streams(program, lambda s: replace(s, skip=_lengths_differ(s.axis, program)))
 
 

@@ -8,6 +8,7 @@ from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Output
 from tilegen.ir.plan import (
     Descriptor,
+    Digit,
     FenceAsync,
     GroupSync,
     Operation,
@@ -77,7 +78,9 @@ class Stores:
             limits[dim] = row_limit(along, s, end)
         row_dim = place[s.workers.axes[0]]
         limit = limits[row_dim]
-        shared = tuple(RowStep(place[r.axis], r.digit, limits[place[r.axis]]) for r in row_axes(s) if r.digit)
+        rows = row_axes(s)
+        steps = tuple(RowStep(place[r.axis], r.digit or Digit(1, 0), limits[place[r.axis]]) for r in rows)
+        shared = steps if len(rows) > 1 else ()
         span, name = o.span, o.statement
         if tensor.otherwise is not None:
             reach = with_parts(s.program.tile, o.axes)
