@@ -47,3 +47,26 @@ def spoilt_values(build: str, *, B: int, Hk: int, G: int, Sq: int, Sk: int, bad:
     if not torch.equal(outputs["LSE"].tensor, clean["LSE"]):
         faults.append("LSE changed")
     judge(faults)
+
+
+def cost_of_mending(build: str, *, S: int, bad: float, seed: int) -> tuple[float, float]:
+    """Milliseconds of a causal launch without and with this share of V's rows holding an infinity, in turns."""
+    k, g = kernel(build), generator(seed)
+    D, dtype = int(dict(k.program.params)["D"]), TYPES[str(k.program.tensor("Q").dtype)]  # type: ignore[arg-type]
+    H = 2048 // D
+    q, keys, v = (torch.randn(1, S, H, D, device=DEVICE, generator=g).to(dtype) for _ in range(3))
+    spoilt = v.clone()
+    spoilt[torch.rand(1, S, H, device=DEVICE, generator=g) < bad, 0] = float("inf")
+    launches = [k.prepare(Q=q, K=keys, V=values) for values in (v, spoilt)]
+    times: list[list[float]] = [[], []]
+    for _ in range(5):
+        for launch, found in zip(launches, times, strict=True):
+            launch()
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            launch()
+            after.record()
+            torch.cuda.synchronize()
+            found.append(before.elapsed_time(after))
+    clean, mended = (sorted(t)[2] for t in times)
+    return clean, mended

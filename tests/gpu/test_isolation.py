@@ -29,3 +29,12 @@ def kernel(request: pytest.FixtureRequest) -> Request:
 def test_spoilt_values(gpu: Harness, kernel: Request, B: int, Hk: int, G: int, Sq: int, Sk: int, bad: int) -> None:
     """Cases 11 and 12."""
     gpu.run("isolation_checks:spoilt_values", kernel, B=B, Hk=Hk, G=G, Sq=Sq, Sk=Sk, bad=bad)
+
+
+@pytest.mark.parametrize("bad", [1e-4, 1e-2])
+def test_what_bringing_entries_back_costs(gpu: Harness, bad: float) -> None:
+    """Noted, not judged: once such an entry was found, a CTA goes through the cut blocks of each item again."""
+    clean, mended = gpu.run("isolation_checks:cost_of_mending", KERNELS["D128-bf16"], S=8192, bad=bad)
+    gpu.notes.append(
+        f"causal D=128 S=8192: {clean:.3f} ms, with infinities in {100 * bad:g} % of V's rows {mended:.3f} ms"
+    )
