@@ -95,8 +95,8 @@ def test_the_plan_written_as_json_is_the_plan_written_as_text(built: tuple[Path,
 def test_build_prints_what_the_kernel_needs(built: tuple[Path, str]) -> None:
     _, text = built
     assert "fa3_fwd T=bf16 D=64 causal=true" in text
-    assert re.search(r"^producer +128 +\d+", text, re.M)
-    assert re.search(r"^consumer +\d+ +\d+", text, re.M)
+    rows = re.findall(r"^(producer|scanner|consumer) +(\d+) +(\d+)", text, re.M)
+    assert rows == [("producer", "32", "32"), ("scanner", "96", "32"), ("consumer", "512", "112")]
     for fact in ("spills: none", "shared memory: ", "stages: ", "time: ", "NVRTC 13."):
         assert fact in text
 

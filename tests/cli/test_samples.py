@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import tilegen
 from tilegen.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -99,3 +100,9 @@ def test_rows_that_tma_cannot_step_over_are_refused_by_name() -> None:
     result = CliRunner().invoke(main, ["run", str(ROOT / "samples" / "copy.tile"), "--emulate", "--size", "M=5,N=37"])
     assert result.exit_code == 1
     assert "TMA_STRIDE_ALIGNMENT" in result.stderr
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_sample_spends_no_more_than_it_need(name: str) -> None:
+    k = tilegen.compile(ROOT / "samples" / f"{name}.tile")
+    assert not [note for note in k.plan.notes if "spends more" in note]

@@ -6,9 +6,11 @@ from rich.console import Console
 
 from tilegen.cli.compile import how_long
 from tilegen.cli.console import table
+from tilegen.ir.plan import Plan, RolePlan
 from tilegen.runtime.compilation import Compilation
 from tilegen.version import VERSION
 
+THREADS_A_WARP = 32
 THREADS_A_WARPGROUP = 128
 SHARED_LIMIT = 227 * 1024  # bytes of shared memory that one CTA may have on Hopper
 
@@ -19,8 +21,8 @@ def print_summary(out: Console, done: Compilation, seconds: float) -> None:
     rows = [
         [
             role.name,
-            role.warpgroups * THREADS_A_WARPGROUP,
-            role.registers or plan.registers_at_entry,
+            _threads(role, plan),
+            _registers(role, plan),
         ]
         for role in plan.roles
     ]
@@ -39,6 +41,20 @@ def print_summary(out: Console, done: Compilation, seconds: float) -> None:
         out.print(f"{name}: {value}", markup=False)
     for note in plan.notes:
         out.print(f"note: {note}", markup=False)
+
+
+def _threads(role: RolePlan, plan: Plan) -> int:
+    """Of a role's warps: all of its warpgroups', less those of a role beside it."""
+    if role.warps is not None:
+        return role.warps[1] * THREADS_A_WARP
+    beside = sum(r.warps[1] for r in plan.roles if r.first == role.first and r.warps)
+    return role.warpgroups * THREADS_A_WARPGROUP - beside * THREADS_A_WARP
+
+
+def _registers(role: RolePlan, plan: Plan) -> int:
+    """A thread's. Roles in one warpgroup share the number that one of them sets."""
+    beside = [r.registers for r in plan.roles if r.first == role.first and r.registers]
+    return beside[0] if beside else plan.registers_at_entry
 
 
 def _time(done: Compilation, seconds: float) -> str:

@@ -270,7 +270,10 @@ class Code(enum.Enum):
     )
     NO_ROWS = Entry(
         "no axis of {kernel} can be shared out to the consumers",
-        ("an output needs an axis of run-time extent that a tile has in its brackets",),
+        (
+            "an output needs an axis of run-time extent that a tile has in its brackets and that is no part of a split",
+            "for a single query keep its axis: a size that is 1 at the call",
+        ),
     )
     TOO_MANY_DIRECTIONS = Entry(
         "`{name}` would run along more than two axes in one tile: {axes}",
@@ -335,7 +338,10 @@ class Code(enum.Enum):
     )
     READ_NEEDS_TILE = Entry(
         "{tensor} is read along {axes} at once, and only vectors are read without a tile",
-        ("declare `tile x[…] = {tensor}[…]` and read that",),
+        (
+            "declare `tile x[…] = {tensor}[…]` and read that",
+            "in place of a clause of a `domain`, select with such a tile: `where(x[…], score, -inf)`",
+        ),
     )
     TILE_ROWS = Entry(
         "the tile {tile} is read element by element, and its rows are not along {rows}, which is shared out to the "
@@ -661,8 +667,8 @@ class Code(enum.Enum):
     )
     GATE_OVERHEAD = Entry(
         "{loop}: the machine code spends more {what} on every step than the plan accounts for",
-        ("choose smaller blocks, or more consumers", "state conditions on positions as a `domain`, not by `where`"),
-        "SASS gate: at most 4 moves to uniform registers and 8 register moves a step",
+        ("choose smaller blocks, or more consumers", "state conditions on positions in whole numbers, as a `domain`"),
+        "SASS gate: at most 4 moves to uniform registers and 8 register moves a step; a note, since the code is right",
     )
     GATE_ORDER = Entry(
         "{loop}: the compiler changed the order of products and waits",
@@ -721,7 +727,7 @@ class Code(enum.Enum):
     )
     ARRAY_DTYPE = Entry(
         "{tensor} holds elements of the wrong type",
-        ("convert {tensor} to {dtype}", "compile the kernel for the type that {tensor} has"),
+        ("convert {tensor} to {dtype}", "compile the kernel for the type that {tensor} has, if a parameter sets it"),
     )
     ARRAY_DEVICE = Entry(
         "{tensor} and {other} are on different devices",

@@ -156,7 +156,7 @@ class Kernel:
 
         return parse(self.ptx)
 
-    def __call__(self, *positional: Any, **arguments: Any) -> Any:
+    def __call__(self, /, *positional: Any, **arguments: Any) -> Any:
         """Run the kernel on these arguments, all of them by name, and return its outputs.
 
         Inputs are arrays of torch, CuPy or numpy, or anything with `__dlpack__` or `__cuda_array_interface__`; they
@@ -177,7 +177,7 @@ class Kernel:
             self._launch(request, resolved)(current_stream(first))
         return self._result_of(request.arrays)
 
-    def prepare(self, *positional: Any, **arguments: Any) -> Prepared:
+    def prepare(self, /, *positional: Any, **arguments: Any) -> Prepared:
         """The launch of these arguments (those of a call), checked, encoded and loaded, as a callable without any.
 
         Each call of it launches anew and returns the same outputs, which are also its `outputs`.

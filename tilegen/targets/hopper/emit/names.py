@@ -13,7 +13,12 @@ requires return short signed sizeof static static_assert static_cast struct swit
 true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 threadIdx blockIdx blockDim gridDim warpSize float1 float2 float3 float4 int2 int3 int4 uint2 uint3 uint4 dim3
 min max abs fmaf fmaxf fminf fabsf floorf tanhf erff powf TensorMap shared_memory j0 j1 jn y0 y1 yn exp log pow sqrt
-sin cos tan clock printf main INFINITY NAN NULL"""
+sin cos tan clock printf main INFINITY NAN NULL
+acos acosh asin asinh atan atan2 atanh assert cbrt ceil copysign cosh cospi erf erfc erfcx erfinv exp10 exp2 expm1 fabs
+fdim floor fma fmax fmin fmod free frexp hypot ilogb isfinite isinf isnan ldexp lgamma llrint llround log10 log1p log2
+logb lrint lround malloc memcpy memset modf nearbyint nextafter norm norm3d norm4d normcdf normcdfinv remainder remquo
+rcbrt rhypot rint rnorm rnorm3d rnorm4d round rsqrt scalbln scalbn signbit sincos sincospi sinh sinpi tanh tgamma trap
+trunc umax umin umul24 mul24 mulhi saturate clamp cyl_bessel_i0 cyl_bessel_i1"""
 RESERVED = frozenset(_CXX.split())
 
 
