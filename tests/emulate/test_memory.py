@@ -182,3 +182,17 @@ def test_module_variables_hold_their_initial_values() -> None:
         block=1,
     )
     assert out[0] == 1
+
+
+def test_the_shared_memory_of_another_kernel_takes_no_room() -> None:
+    """Each may fill most of what a CTA has, and starts where it would alone."""
+    source = """extern "C" __global__ void k(u32* o) {
+      extern __shared__ u32 more[]; __shared__ u32 own; own = 7; more[57000] = 5; o[0] = shared(&own); o[1] = own + more[57000]; }
+    extern "C" __global__ void other(u32* o) { __shared__ u32 s[12000]; s[o[0]] = 1; __syncthreads(); o[1] = s[o[2]]; }
+    """
+    out = np.zeros(2, np.uint32)
+    run(source, out, block=1, shared=230000)
+    assert out.tolist() == [1024, 12]
+    given = np.array([11999, 0, 11999], np.uint32)
+    run(source, given, block=1, entry="other")
+    assert given[1] == 1

@@ -88,10 +88,14 @@ class Machine:
                     self.symbols[variable.name] = ("frame", frame)
                     frame += variable.size
         dynamic_align, names = 16, []
+        others = [f for f in self.module.functions.values() if f.entry and f.name != self.function.name]
+        elsewhere = {v.name for f in others for v in f.locals if v.space == "shared" and not v.extern}
         for variable in declared:
             if variable.space == "shared" and variable.extern and not variable.size:
                 dynamic_align = max(dynamic_align, variable.align)
                 names.append(variable.name)
+            elif variable.name in elsewhere:
+                self.symbols[variable.name] = ("shared", SHARED_BASE)  # no instruction of this launch gets there
             elif variable.space == "shared":
                 at = _aligned(at, variable.align)
                 self.symbols[variable.name] = ("shared", at)
