@@ -89,7 +89,7 @@ def sinks(build: str, *, Sq: int, Sk: int, seed: int) -> tuple[float, float]:
     faults = run_twice(k, outputs, **inputs, **more)
     want = attention(**_named(inputs), causal=bool(_param(k, "causal")), **more)
     away = attention_distance(outputs["O"].tensor[:, :, :-1], None, want[0][:, :, :-1], want[1][:, :-1])
-    if not bool((outputs["O"].tensor[:, :, -1].abs() < 1e-30).all()):
+    if not bool((outputs["O"].tensor[:, :, -1].float().abs() < 1e-30).all()):
         faults.append("O is not 0 beside a sink of 10000")
     lse = outputs["LSE"].tensor
     off = torch.where(want[1].isneginf(), 0.0, (lse - want[1]).abs() / want[1].abs().clamp(min=1.0))
