@@ -110,3 +110,20 @@ def test_the_speeds_shown_are_those_of_the_record() -> None:
             providers = measured[int(d), int(s), causal]
             assert speed == f"{providers['tilegen']['tflops']:.0f}"
             assert ratio == f"{providers['cuDNN']['ours_over_it']['median']:.2f}"
+
+
+def test_the_other_forms_shown_are_those_of_the_record() -> None:
+    record = re.search(r"\[other forms\]\(([\w/-]+)\.md\)", README)
+    assert record
+    cells = json.loads((ROOT / f"{record[1]}.json").read_text(encoding="utf-8"))["cells"]
+    measured = {}
+    for cell in cells:
+        ours, plain = cell["providers"]["tilegen"], cell["providers"]["plain"]["ours_over_it"]["median"]
+        name = cell["workload"].get("name", "ragged")
+        measured[name, cell["workload"]["causal"]] = f"{ours['tflops']:.0f} ({plain:.2f})"
+    shown = {}
+    for name, full, causal in re.findall(
+        r"^\| (window|ragged|alibi|softcap)\b[^|]*\|([^|]*)\|([^|]*)\|$", README, re.M
+    ):
+        shown |= {(name, False): full.strip(), (name, True): causal.strip()}
+    assert {key: text for key, text in shown.items() if text} == measured
