@@ -65,6 +65,27 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
 )
 
 
+def _sizes(words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--size",
+        "sizes",
+        multiple=True,
+        metavar="NAME=VALUE,…",
+        callback=lambda _context, _option, options: values.sizes(options),
+        help=words,
+    )
+
+
+_SEED = click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    callback=lambda _context, _option, number: values.seed(number),
+    help="Seed of the random data: a whole number from 0 up.",
+)
+
+
 @click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION)
 def main() -> None:
@@ -103,23 +124,9 @@ def check(wanted: values.Wanted) -> None:
 
 @main.command(short_help="Run a spec on random data and compare with exact results.")
 @_wanted("SPEC")
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=VALUE,…",
-    callback=lambda _context, _option, options: values.sizes(options),
-    help="Sizes and scalars: Sq=300,Sk=77,scale=0.1; a ragged axis takes a list: Sq=[0,9,130].",
-)
+@_sizes("Sizes and scalars: Sq=300,Sk=77,scale=0.1; a ragged axis takes a list: Sq=[0,9,130].")
 @click.option("--emulate", is_flag=True, help="Run the PTX on the CPU even if there is a GPU.")
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=lambda _context, _option, number: values.seed(number),
-    help="Seed of the random data: a whole number from 0 up.",
-)
+@_SEED
 def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) -> None:
     """Run SPEC on random data and compare every output with the float64 value of its equations.
 
@@ -132,14 +139,7 @@ def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) ->
 
 @main.command(short_help="Time a spec on the GPU beside its peers.")
 @_wanted("SPEC|attention|gemm")
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=VALUE,…",
-    callback=lambda _context, _option, options: values.sizes(options),
-    help="Sizes and scalars of SPEC, as for `tilegen run`.",
-)
+@_sizes("Sizes and scalars of SPEC, as for `tilegen run`.")
 @click.option(
     "--only",
     multiple=True,
@@ -157,14 +157,7 @@ def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) ->
     metavar="DIR",
     help="Write the report there, as JSON, Markdown and, with matplotlib, a plot.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=lambda _context, _option, number: values.seed(number),
-    help="Seed of the random data: a whole number from 0 up.",
-)
+@_SEED
 def bench(
     wanted: values.Wanted,
     sizes: values.Sizes,

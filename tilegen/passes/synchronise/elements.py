@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import Compute, Coordinate, Digit, ElementExpr, IntValue, Literal, Place, Value
+from tilegen.ir.plan import Compute, Coordinate, ElementExpr, IntValue, Literal, Place, Value
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Apply, Cast, Expr, Number, Position, Read, Symbol
-from tilegen.ir.uniform import Sym, from_poly, op
+from tilegen.ir.uniform import Sym, from_poly
 from tilegen.passes.expressions import LN2, LOG2E, positions, whole_affine
-from tilegen.passes.synchronise.geometry import Shape, position, row_origin
+from tilegen.passes.synchronise.geometry import Shape, linear, position, row_origin
 from tilegen.passes.synchronise.rows import row_part
 
 _SAME = frozenset(
@@ -153,19 +153,4 @@ def coordinate(axis: str, shape: Shape, scheduled: Scheduled) -> ElementExpr:
 
 def place(at: Affine, shape: Shape, scheduled: Scheduled) -> Place:
     """A whole-number expression of positions, at each element of a value."""
-    row = col = 0
-    digits: list[tuple[int, Digit]] = []
-    offset = from_poly(at.offset)
-    for axis, coefficient in at.terms:
-        origin, part = position(axis, scheduled), row_part(axis, scheduled)
-        if part is not None and part.axis in shape.rows:
-            origin = row_origin(axis, scheduled)
-            if part.digit is None:
-                row = coefficient
-            else:
-                digits.append((coefficient, part.digit))
-        elif axis == shape.cols:
-            col = coefficient
-        scaled = op("mul", origin, abs(coefficient))
-        offset = op("add" if coefficient > 0 else "sub", offset, scaled)
-    return Place(row, col, offset, tuple(digits))
+    return Place(*linear(at.terms, from_poly(at.offset), shape, scheduled))

@@ -11,7 +11,7 @@ from math import prod
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Product
-from tilegen.ir.plan import Descriptor, MapDim
+from tilegen.ir.plan import Descriptor, Digit, MapDim
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
@@ -326,6 +326,28 @@ def row_origin(axis: str, scheduled: Scheduled) -> Uniform:
     part = row_part(axis, scheduled)
     assert part is not None
     return op("add", position(axis, scheduled), op("mul", "warpgroup", part.step))
+
+
+def linear(
+    terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, scheduled: Scheduled
+) -> tuple[int, int, Uniform, tuple[tuple[int, Digit], ...]]:
+    """sum(coefficient * axis) + offset at each element of a value: the factors of its row and its column, what is the
+    same for all of them, and the factors of what counts rows by a digit."""
+    row = col = 0
+    digits: list[tuple[int, Digit]] = []
+    for axis, coefficient in terms:
+        origin, part = position(axis, scheduled), row_part(axis, scheduled)
+        if part is not None and part.axis in shape.rows:
+            origin = row_origin(axis, scheduled)
+            if part.digit is None:
+                row = coefficient
+            else:
+                digits.append((coefficient, part.digit))
+        elif axis == shape.cols:
+            col = coefficient
+        scaled = op("mul", origin, abs(coefficient))
+        offset = op("add" if coefficient > 0 else "sub", offset, scaled)
+    return row, col, offset, tuple(digits)
 
 
 def row_limit(axis: str, scheduled: Scheduled, length: Uniform) -> Uniform:

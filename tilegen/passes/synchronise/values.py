@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
@@ -130,9 +131,12 @@ class Values:
         shape = self.shape(o)
         wanted = "acc" if isinstance(o, Product) else "row"
         if shape.layout != wanted:
-            axes = ", ".join(o.axes) or "none"
-            fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.names)
+            self._no_such_fold(o)
         return self._declare(o)
+
+    def _no_such_fold(self, o: FoldedOp) -> NoReturn:
+        axes = ", ".join(o.axes) or "none"
+        fail(Code.FOLD_SHAPE, o.span, name=o.statement, axes=axes, rows=self.c.scheduled.workers.names)
 
     def begin(self, o: Exponent | Reduce) -> list[Operation]:
         """The state of a fold as it is before the loop, from the value that it begins with."""
@@ -280,13 +284,7 @@ class Values:
     def _guarded(self, o: Guarded, masked: bool) -> Made:
         shape = self.shape(o)
         if shape.layout != "acc":
-            fail(
-                Code.FOLD_SHAPE,
-                o.span,
-                name=o.statement,
-                axes=", ".join(o.axes),
-                rows=self.c.scheduled.workers.names,
-            )
+            self._no_such_fold(o)
         source = self.fragment_of(o.source)
         operations: list[Operation] = []
         if o.name in self.c.storage:
@@ -499,13 +497,7 @@ class Values:
     def _reduce(self, o: Reduce) -> Made:
         source = self.known[self.fragment_of(o.source)]
         if source.layout != "acc":
-            fail(
-                Code.FOLD_SHAPE,
-                o.span,
-                name=o.statement,
-                axes=", ".join(o.axes),
-                rows=self.c.scheduled.workers.names,
-            )
+            self._no_such_fold(o)
         state = self.state(o)
         if not carried(o, self.c.stream):
             whole: list[Operation] = [RowFold(state, source.name, o.kind, "quad", o.span, o.statement)]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Exponent, Output, Product, Reduce
-from tilegen.ir.plan import Bound, Chunks, Digit, ElementExpr, Let, Operation
+from tilegen.ir.plan import Bound, Chunks, ElementExpr, Let, Operation
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Expr, Guard, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
@@ -18,6 +18,7 @@ from tilegen.passes.synchronise.geometry import (
     Shape,
     extent,
     extent_in_tile,
+    linear,
     position,
     row_origin,
 )
@@ -359,30 +360,18 @@ def _guarded(options: list[tuple[Condition, ...]], on: Uniform) -> list[tuple[Co
 
 def _bound(terms: tuple[tuple[str, int], ...], offset: Uniform, shape: Shape, s: Scheduled) -> Bound:
     _check_parts(terms, s)
-    row = col = 0
+    chunk_row = chunk_col = 0
     rows_by: Chunks | None = None
     cols_by: Chunks | None = None
-    digits: list[tuple[int, Digit]] = []
+    plain: list[tuple[str, int]] = []
     for axis, coefficient in terms:
         whole, length = chunked(axis, s)
         part = row_part(whole, s)
-        if part is not None and part.axis not in shape.rows:
-            part = None
-        if whole != axis and part is not None:
-            row, rows_by = coefficient, Chunks(row_origin(whole, s), length, part.digit)
-            continue
-        if whole != axis and whole == shape.cols:
-            col, cols_by = coefficient, Chunks(position(whole, s), length)
-            continue
-        at = position(axis, s)
-        if part is not None:
-            at = row_origin(axis, s)
-            if part.digit is None:
-                row = coefficient
-            else:
-                digits.append((coefficient, part.digit))
-        elif axis == shape.cols:
-            col = coefficient
-        scaled = op("mul", at, abs(coefficient))
-        offset = op("add", offset, scaled) if coefficient > 0 else op("sub", offset, scaled)
-    return Bound(row, col, offset, rows_by, cols_by, tuple(digits))
+        if whole != axis and part is not None and part.axis in shape.rows:
+            chunk_row, rows_by = coefficient, Chunks(row_origin(whole, s), length, part.digit)
+        elif whole != axis and whole == shape.cols:
+            chunk_col, cols_by = coefficient, Chunks(position(whole, s), length)
+        else:
+            plain.append((axis, coefficient))
+    row, col, offset, digits = linear(tuple(plain), offset, shape, s)
+    return Bound(chunk_row or row, chunk_col or col, offset, rows_by, cols_by, digits)
