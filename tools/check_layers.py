@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tilegen.bench",),
     ("tilegen.inspect",),
     ("tilegen.cli",),
-    ("tilegen",),  # the package's own __init__: what users import
+    ("tilegen", "tilegen.__main__"),  # the package's own __init__: what users import; and the command run as one
 )
 
 # The oracle and the emulator are what the compiler is tested against, so they share next to nothing with it.

@@ -402,3 +402,20 @@ def test_a_table_on_a_narrow_terminal_keeps_its_numbers(monkeypatch: pytest.Monk
     stdout().print(table(["output", "error", "allowed"], [["a long name of one", "1.234567e-08", "7.654321e-07"]]))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
     assert lines[1].split() == ["a", "long", "name", "of", "one", "1.234567e-08", "7.654321e-07"]
+
+
+def test_a_misspelt_file_is_told_the_one_that_is_there() -> None:
+    text = fails(2, "check", str(Path(FA3).parent / "attention_windw.tile"))
+    assert "did you mean attention_window.tile?" in text
+    assert "did you mean fa3_fwd.tile?" in fails(2, "check", str(Path(FA3).with_suffix("")))
+
+
+def test_sizes_that_make_no_arrays_are_wrong_usage() -> None:
+    text = fails(2, "run", str(Path(FA3).parent / "gemm.tile"), "--emulate", "--size", "N=100")
+    assert "ARRAY_ALIGNMENT" in text
+    assert "choose sizes that make them so" in text
+
+
+def test_the_package_is_the_command_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "tilegen", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("tilegen")

@@ -272,3 +272,11 @@ def test_what_takes_much_memory_is_forgotten_sooner() -> None:
     for key in (40, 50, 40, 30, 40, 200, 200):
         assert get(key) == key
     assert made == [40, 50, 30, 40, 200]
+
+
+def test_a_misspelt_argument_is_told_the_one_that_is_meant() -> None:
+    k = kernels.scale()
+    with pytest.raises(TilegenError) as caught:
+        k(X=np.ones((3, 4), np.float32), aa=2.0)
+    (fault,) = caught.value.diagnostics
+    assert (fault.code, fault.wanted) == ("UNKNOWN_ARGUMENT", "did you mean a?")

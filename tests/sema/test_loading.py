@@ -29,8 +29,15 @@ def test_a_file_is_read_under_its_name(tmp_path: Path) -> None:
 def test_a_missing_file_is_told_with_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "there.tile").write_text(BASE)
     found = refused(tmp_path / "their.tile")
-    assert (found.code, found.wanted) == ("FILE_MISSING", "there.tile")
+    assert (found.code, found.wanted) == ("FILE_MISSING", "did you mean there.tile?")
     assert refused(tmp_path / "no" / "such.tile").code == "FILE_MISSING"
+
+
+def test_of_many_neighbours_some_are_named(tmp_path: Path) -> None:
+    for n in range(10):
+        (tmp_path / f"spec{n}.tile").write_text(BASE)
+    named = refused(tmp_path / "other").wanted
+    assert named == ", ".join(f"spec{n}.tile" for n in range(8)) + ", …"
 
 
 def test_a_folder_is_no_spec(tmp_path: Path) -> None:

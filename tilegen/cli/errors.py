@@ -27,6 +27,10 @@ _USAGE = frozenset(
         Code.FILE_UNREADABLE,
         Code.PARAMETER_MISSING,
         Code.PARAMETER_VALUE,
+        # arrays are made by the sizes that are given
+        Code.ARRAY_ALIGNMENT,
+        Code.INTEGER_RANGE,
+        Code.TMA_STRIDE_ALIGNMENT,
         # scalars are given by --size alone
         Code.SCALAR_CONSTRAINT,
         Code.SCALAR_MISSING,

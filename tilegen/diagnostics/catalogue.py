@@ -587,7 +587,11 @@ class Code(enum.Enum):
     )
     TMA_STRIDE_ALIGNMENT = Entry(
         "{tensor}: neighbours along {axis} do not lie a multiple of 16 bytes apart, and TMA cannot step so",
-        ("pad the rows of {tensor} so that each is a multiple of 16 bytes long", "copy {tensor} into such an array"),
+        (
+            "pad the rows of {tensor} so that each is a multiple of 16 bytes long",
+            "copy {tensor} into such an array",
+            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
+        ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16",
     )
     TMA_STRIDE_RANGE = Entry(
@@ -752,7 +756,10 @@ class Code(enum.Enum):
     )
     ARRAY_ALIGNMENT = Entry(
         "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",
-        ("pass an array that starts on a {bytes}-byte boundary and whose rows are multiples of {bytes} bytes long",),
+        (
+            "pass an array that starts on a {bytes}-byte boundary and whose rows are multiples of {bytes} bytes long",
+            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
+        ),
     )
     ARRAY_ELEMENT_ALIGNMENT = Entry(
         "{tensor} has elements of {bytes} bytes, and {what} is not a multiple of that",

@@ -6,6 +6,7 @@ arrays in CPU memory, in the PTX emulator. Calls after the first on the same sha
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
-from tilegen.diagnostics.core import TilegenError
+from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.runtime import driver
@@ -236,13 +237,16 @@ class Kernel:
                 if value is not None:
                     numbers[name] = self._number(name, value)
             elif name not in self._tensors:
-                faults.append(fault(Code.UNKNOWN_ARGUMENT, None, kernel=self.name, name=name, known=self._known()))
+                faults.append(self._unknown(name))
         if faults:
             raise TilegenError(tuple(faults))
         return _Request(arrays, views, numbers)
 
-    def _known(self) -> str:
-        return ", ".join((*self._tensors, *sorted(self._numbers)))
+    def _unknown(self, name: str) -> Diagnostic:
+        known = (*self._tensors, *sorted(self._numbers))
+        close = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {close[0]}?" if close else ""
+        return fault(Code.UNKNOWN_ARGUMENT, None, wanted=meant, kernel=self.name, name=name, known=", ".join(known))
 
     def _number(self, name: str, value: Any) -> int | float:
         """A number of Python's, or one as an array without dimensions; to read one on a GPU would be to wait for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -16,10 +17,11 @@ def read_source(path: str | Path) -> Source:
         data = file.read_bytes()
     except FileNotFoundError:
         near = sorted(p.name for p in file.parent.glob("*.tile")) if file.parent.is_dir() else []
-        fail(Code.FILE_MISSING, None, wanted=", ".join(near[:8]), path=name)
+        close = difflib.get_close_matches(file.with_suffix(".tile").name, near, 1)
+        fail(Code.FILE_MISSING, None, wanted=f"did you mean {close[0]}?" if close else _some(near), path=name)
     except IsADirectoryError:
         inside = sorted(p.name for p in file.glob("*.tile"))
-        fail(Code.FILE_IS_FOLDER, None, wanted=", ".join(inside[:8]), path=name)
+        fail(Code.FILE_IS_FOLDER, None, wanted=_some(inside), path=name)
     except OSError as error:
         fail(Code.FILE_UNREADABLE, None, path=name, why=error.strerror or str(error))
     try:
@@ -31,3 +33,7 @@ def read_source(path: str | Path) -> Source:
         span = Span(name, line, column, line, column + 1)
         fail(Code.FILE_ENCODING, span, got=f"byte {data[error.start]:#04x}", wanted="UTF-8", path=name)
     return Source(name, text)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join([*names[:8], *(["…"] if len(names) > 8 else [])])
