@@ -17,8 +17,8 @@ def read_source(path: str | Path) -> Source:
         data = file.read_bytes()
     except FileNotFoundError:
         near = sorted(p.name for p in file.parent.glob("*.tile")) if file.parent.is_dir() else []
-        close = difflib.get_close_matches(file.with_suffix(".tile").name, near, 1)
-        fail(Code.FILE_MISSING, None, wanted=f"did you mean {close[0]}?" if close else _some(near), path=name)
+        close = difflib.get_close_matches(file.stem, [n.removesuffix(".tile") for n in near], 1)
+        fail(Code.FILE_MISSING, None, wanted=f"did you mean {close[0]}.tile?" if close else _some(near), path=name)
     except IsADirectoryError:
         inside = sorted(p.name for p in file.glob("*.tile"))
         fail(Code.FILE_IS_FOLDER, None, wanted=_some(inside), path=name)
