@@ -98,7 +98,7 @@ def test_what_cannot_be_built_yet_is_refused_by_name(name: str, code: str) -> No
 
 def test_rows_that_tma_cannot_step_over_are_refused_by_name() -> None:
     result = CliRunner().invoke(main, ["run", str(ROOT / "samples" / "copy.tile"), "--emulate", "--size", "M=5,N=37"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "TMA_STRIDE_ALIGNMENT" in result.stderr
 
 
