@@ -12,7 +12,6 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
-from tilegen.ir.plan_rules.memory import barriers
 from tilegen.ir.plan_text import Path
 
 
@@ -43,20 +42,17 @@ class Machine:
     _seen: set[tuple[Code, Path]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        names = [
-            BarrierName(ring.name, kind, stage, part)
+        counts = {
+            BarrierName(ring.name, group.kind, stage, part): group.arrivals
             for ring in self.plan.rings
-            for kind, _ in barriers(ring)
+            for group in ring.barriers
             for stage in range(ring.depth)
             for part in range(ring.parts)
-        ]
+        }
         threads = sum(r.warpgroups * (1 if r.elected else 2) for r in self.plan.roles)
-        self.agents = threads + len(names)
-        counts = {(r.name, "full"): r.full_arrivals for r in self.plan.rings}
-        counts |= {(r.name, "empty"): r.empty_arrivals for r in self.plan.rings}
-        counts |= {(r.name, "clean"): r.scan.arrivals for r in self.plan.rings if r.scan}
+        self.agents = threads + len(counts)
         self.barriers = {
-            name: MBarrier(name, threads + n, counts[name.ring, name.kind], self.agents) for n, name in enumerate(names)
+            name: MBarrier(name, threads + n, count, self.agents) for n, (name, count) in enumerate(counts.items())
         }
         self.turns: dict[int, TurnBarrier] = {}
         self.memory = SharedMemory(self.regions.count, self._memory_fault)

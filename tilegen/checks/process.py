@@ -16,8 +16,6 @@ from tilegen.ir.deal import items_of
 from tilegen.ir.plan_text import Path
 from tilegen.ir.uniform import evaluate
 
-WARPS = 4  # of a warpgroup
-
 
 @dataclass(frozen=True)
 class Waiting:
@@ -147,7 +145,7 @@ class Process:
             case ir.ArriveClean(slot):
                 barrier, generation = self._barrier(slot, "clean", site)
                 self.group.stamp()
-                count = self.role.warps[1] if self.role.warps else WARPS
+                _, count = self.role.warps_of_group
                 self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), count)
             case ir.ScanSlot(slot):
                 # a read and a write of the same threads; what the slot holds stays what it is called
@@ -216,7 +214,7 @@ class Process:
         barrier, generation = self._barrier(slot, "empty", site)
         if self.machine.plan.ring(slot.ring).release == "warp":
             self.group.stamp()
-            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), WARPS)
+            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), ir.WARPS)
         else:
             self.group.stamp_lead()
             self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, 1)

@@ -164,6 +164,15 @@ class Scan:
 
 
 @dataclass(frozen=True)
+class RingBarriers:
+    """The mbarriers of one kind (full | empty | clean), one for each stage and part, from `offset` on."""
+
+    kind: str
+    offset: int
+    arrivals: int
+
+
+@dataclass(frozen=True)
 class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part.
 
@@ -184,6 +193,15 @@ class Ring:
     bytes: int  # expected by a full barrier each time
     span: Span
     scan: Scan | None = None
+
+    @property
+    def barriers(self) -> tuple[RingBarriers, ...]:
+        """Those of every kind that the ring has."""
+        both = (
+            RingBarriers("full", self.full, self.full_arrivals),
+            RingBarriers("empty", self.empty, self.empty_arrivals),
+        )
+        return both if self.scan is None else (*both, RingBarriers("clean", self.scan.clean, self.scan.arrivals))
 
 
 @dataclass(frozen=True)
@@ -874,6 +892,9 @@ Operation: TypeAlias = (
 # ---- the whole -------------------------------------------------------------------------------------
 
 
+WARPS = 4  # of a warpgroup
+
+
 @dataclass(frozen=True)
 class RolePlan:
     """One sequence run by `warpgroups` warpgroups from `first` on. elected: by one thread of the first warp only
@@ -891,6 +912,11 @@ class RolePlan:
     fragments: tuple[Fragment, ...]
     body: tuple[Operation, ...]
     warps: tuple[int, int] | None = None
+
+    @property
+    def warps_of_group(self) -> tuple[int, int]:
+        """(first, count) of the warps of each of its warpgroups that run it."""
+        return self.warps or (0, WARPS)
 
 
 @dataclass(frozen=True)

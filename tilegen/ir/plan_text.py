@@ -161,14 +161,12 @@ def _memory(plan: ir.Plan) -> list[Line]:
         entries.append((b.offset, line))
     for r in plan.rings:
         size = 8 * r.depth * r.parts
-        barriers = [("full", r.full), ("empty", r.empty)]
         if r.scan is not None:
-            barriers.append(("clean", r.scan.clean))
             flag = f"  {r.scan.flag:>6} .. {r.scan.flag + 4:<6} flag of {r.name}"
             entries.append((r.scan.flag, Line(flag, ("barrier", r.name, "flag"), r.span)))
-        for kind, start in barriers:
-            text_ = f"  {start:>6} .. {start + size:<6} {kind} barriers of {r.name}"
-            entries.append((start, Line(text_, ("barrier", r.name, kind), r.span)))
+        for group in r.barriers:
+            text_ = f"  {group.offset:>6} .. {group.offset + size:<6} {group.kind} barriers of {r.name}"
+            entries.append((group.offset, Line(text_, ("barrier", r.name, group.kind), r.span)))
     return [line for _, line in sorted(entries, key=lambda e: e[0])]
 
 

@@ -38,12 +38,6 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
                 yield Violation(path, message)
 
 
-def barriers(ring: ir.Ring) -> list[tuple[str, int]]:
-    """(kind, offset) of the barriers of a ring."""
-    clean = [("clean", ring.scan.clean)] if ring.scan else []
-    return [("full", ring.full), ("empty", ring.empty), *clean]
-
-
 def buffer_bytes(buffer: ir.Buffer) -> int:
     """Bytes of all stages and parts."""
     return buffer.stage_bytes * buffer.stages * buffer.parts
@@ -91,20 +85,18 @@ def _ring(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
         )
     if ring.release not in ("warp", "warpgroup"):
         yield Violation(here, f'release "{ring.release}" is neither "warp" nor "warpgroup"')
-    counts = [("full", ring.full_arrivals), ("empty", ring.empty_arrivals)]
-    counts += [("clean", ring.scan.arrivals)] if ring.scan else []
-    for what, count in counts:
-        if not 1 <= count <= MBARRIER_LIMIT:
-            yield Violation(here, f"{what} barriers take 1 to {MBARRIER_LIMIT} arrivals, not {count}")
+    for b in ring.barriers:
+        if not 1 <= b.arrivals <= MBARRIER_LIMIT:
+            yield Violation(here, f"{b.kind} barriers take 1 to {MBARRIER_LIMIT} arrivals, not {b.arrivals}")
     if not 0 < ring.bytes <= min(buffer.stage_bytes, MBARRIER_LIMIT):
         yield Violation(here, f"{ring.bytes} bytes do not fit a stage of {buffer.stage_bytes}")
     size = BARRIER_BYTES * ring.depth * ring.parts
-    for kind, start in barriers(ring):
-        place = ("barrier", ring.name, kind)
-        if start % BARRIER_BYTES:
-            yield Violation(place, f"barriers start at a multiple of {BARRIER_BYTES}, not at {start}")
-        if start < 0 or start + size > plan.shared_bytes:
-            yield Violation(place, f"bytes {start} .. {start + size} do not lie in shared memory")
+    for b in ring.barriers:
+        place = ("barrier", ring.name, b.kind)
+        if b.offset % BARRIER_BYTES:
+            yield Violation(place, f"barriers start at a multiple of {BARRIER_BYTES}, not at {b.offset}")
+        if b.offset < 0 or b.offset + size > plan.shared_bytes:
+            yield Violation(place, f"bytes {b.offset} .. {b.offset + size} do not lie in shared memory")
     if ring.scan is not None:
         flag, place = ring.scan.flag, ("barrier", ring.name, "flag")
         if flag % FLAG_BYTES or not 0 <= flag <= plan.shared_bytes - FLAG_BYTES:
@@ -119,9 +111,9 @@ def _overlaps(plan: ir.Plan) -> Iterator[Violation]:
     ]
     for r in plan.rings:
         size = BARRIER_BYTES * r.depth * r.parts
-        for kind, start in barriers(r):
-            what = f"the {kind} barriers of {r.name}"
-            spans.append((start, start + size, what, what, ("barrier", r.name, kind)))
+        for group in r.barriers:
+            what = f"the {group.kind} barriers of {r.name}"
+            spans.append((group.offset, group.offset + size, what, what, ("barrier", r.name, group.kind)))
         if r.scan is not None:
             what = f"the flag of {r.name}"
             spans.append((r.scan.flag, r.scan.flag + FLAG_BYTES, what, what, ("barrier", r.name, "flag")))

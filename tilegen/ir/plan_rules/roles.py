@@ -10,7 +10,6 @@ from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations, body_of, operations
 
 WARPGROUP_THREADS = 128
-WARPS = 4  # of a warpgroup
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
@@ -97,7 +96,7 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
 def _beside(plan: ir.Plan, role: ir.RolePlan, here: Path) -> Iterator[Violation]:
     """A role of a few warps stands beside the elected one of its warpgroup, whose first warp and registers it lacks."""
     first, count = role.warps or (0, 0)
-    if not 1 <= first < first + count <= WARPS:
+    if not 1 <= first < first + count <= ir.WARPS:
         yield Violation(here, f"warps {first} to {first + count - 1} are not of those beside the first")
     if not any(r.elected and r.first == role.first for r in plan.roles):
         yield Violation(here, f"no elected role runs in warpgroup {role.first}")

@@ -9,7 +9,6 @@ from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import body_of, operations, parts
 
-WARPS = 4  # of a warpgroup
 _WORDS = {
     ir.WaitEmpty: "wait empty",
     ir.Expect: "expect full",
@@ -52,7 +51,7 @@ def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
                     elif operation.slot.part == part:
                         reads = role.warpgroups
             full += fills
-            empty += reads * (WARPS if ring.release == "warp" else 1)
+            empty += reads * (ir.WARPS if ring.release == "warp" else 1)
         which = f" of part {part}" if ring.parts > 1 else ""
         if full != ring.full_arrivals:
             yield Violation(here, f"full barriers{which} take {ring.full_arrivals} arrivals, {full} come")
@@ -71,7 +70,7 @@ def _scan(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
                 case ir.WaitFull(slot) if slot.ring == ring.name and role.kind != "scanner":
                     yield Violation(path, f"{role.name} does not wait until the slot has been looked through")
                 case ir.ArriveClean(slot) if slot.ring == ring.name:
-                    clean += role.warps[1] if role.warps else WARPS
+                    clean += role.warps_of_group[1]
     if clean != ring.scan.arrivals:
         message = f"clean barriers take {ring.scan.arrivals} arrivals, {clean} come"
         yield Violation(("ring", ring.name), message)

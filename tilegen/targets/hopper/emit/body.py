@@ -41,7 +41,7 @@ def role_code(r: RoleScope, group: str, warp: str) -> list[Line]:
 
 def _warps(r: RoleScope, warp: str) -> str:
     """Whether this warp is one of the role's, in a warpgroup that is."""
-    first, count = r.role.warps or (0, 4)
+    first, count = r.role.warps_of_group
     start = 4 * r.role.first + first
     return f"{warp} >= {start}" if first + count == 4 else f"{warp} >= {start} && {warp} < {start + count}"
 

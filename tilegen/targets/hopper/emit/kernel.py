@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.plan import Buffer, MapParam, Plan, Ring, RolePlan
+from tilegen.ir.plan import Buffer, MapParam, Plan, RolePlan
 from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
 from tilegen.targets.hopper.emit.deal import add_deal_kernel
@@ -27,7 +27,11 @@ def emit(plan: Plan) -> str:
     shared = kernel.give("shared", "shared")
     parameters = [parameter(plan, kernel, p) for p in plan.params]
     addresses = _addresses(plan, kernel)
-    barriers = [_barrier(kernel, ring, kind) for ring in plan.rings for kind in _kinds(ring)]
+    barriers = [
+        {"name": kernel[group.kind, ring.name], "count": ring.depth * ring.parts, "arrivals": group.arrivals}
+        for ring in plan.rings
+        for group in ring.barriers
+    ]
     flags = [kernel["flag", ring.name] for ring in plan.rings if ring.scan]
     warp, group = kernel.give("warp", "warp"), kernel.give("group", "group")
     kernel.give(("symbol", "warpgroup"), "warpgroup")
@@ -114,22 +118,11 @@ def _addresses(plan: Plan, kernel: Names) -> list[dict[str, object]]:
     for b in plan.buffers:
         out.append({"name": kernel.give(("buffer", b.name), f"shared_{b.name}"), "offset": b.offset})
     for r in plan.rings:
-        out.append({"name": kernel.give(("full", r.name), f"{r.name}_full"), "offset": r.full})
-        out.append({"name": kernel.give(("empty", r.name), f"{r.name}_empty"), "offset": r.empty})
+        for g in r.barriers:
+            out.append({"name": kernel.give((g.kind, r.name), f"{r.name}_{g.kind}"), "offset": g.offset})
         if r.scan is not None:
-            out.append({"name": kernel.give(("clean", r.name), f"{r.name}_clean"), "offset": r.scan.clean})
             out.append({"name": kernel.give(("flag", r.name), f"{r.name}_flag"), "offset": r.scan.flag})
     return out
-
-
-def _kinds(ring: Ring) -> tuple[str, ...]:
-    return ("full", "empty", "clean") if ring.scan else ("full", "empty")
-
-
-def _barrier(kernel: Names, ring: Ring, kind: str) -> dict[str, object]:
-    arrivals = {"full": ring.full_arrivals, "empty": ring.empty_arrivals}
-    arrivals |= {"clean": ring.scan.arrivals} if ring.scan else {}
-    return {"name": kernel[kind, ring.name], "count": ring.depth * ring.parts, "arrivals": arrivals[kind]}
 
 
 def _memory(plan: Plan) -> list[str]:
@@ -137,9 +130,9 @@ def _memory(plan: Plan) -> list[str]:
     rows = [(b.offset, b.stages * b.parts * b.stage_bytes, _tile(b)) for b in plan.buffers]
     for r in plan.rings:
         n = 8 * r.depth * r.parts
-        rows += [(r.full, n, f"{r.name}: full barriers"), (r.empty, n, f"{r.name}: empty barriers")]
+        rows += [(group.offset, n, f"{r.name}: {group.kind} barriers") for group in r.barriers]
         if r.scan is not None:
-            rows += [(r.scan.clean, n, f"{r.name}: clean barriers"), (r.scan.flag, 4, f"{r.name}: flag of the scan")]
+            rows.append((r.scan.flag, 4, f"{r.name}: flag of the scan"))
     width = max((len(str(start + size)) for start, size, _ in rows), default=0)
     return [f"{start:>{width}} to {start + size:<{width}}  {what}" for start, size, what in sorted(rows)]
 

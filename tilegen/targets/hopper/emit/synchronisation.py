@@ -82,7 +82,7 @@ def arrive_clean(r: RoleScope, op: ArriveClean) -> str:
 def scan_slot(r: RoleScope, op: ScanSlot) -> str:
     ring = r.plan.ring(op.slot.ring)
     buffer = r.plan.buffer(ring.buffer)
-    first, count = r.role.warps or (0, 4)
+    first, count = r.role.warps_of_group
     name = r.functions.specific(
         f"scan_{ring.name}",
         "scan",
