@@ -45,7 +45,8 @@ kernel everything(T: bf16 | f16 = bf16, R: 4 | 8 = 4) {
   schedule hopper {
     outputs Z { grid b  stream c  block i 64, c R }
     outputs W { grid k }
-    group b by 48 KB  place x shared  isolate fast  exact_max  split c by 2  via x auto  registers 232, 40
+    group b by 48 KB  place x shared  hint x stream
+    isolate fast  exact_max  split c by 2  via x auto  registers 232, 40
   }
   schedule mls { waves 4 prefetch 2 }
 }

@@ -324,6 +324,16 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.GROUP_AXIS, schedule_of(GEMM, "group k by 2"), "group k by 2"),
     (Code.ALIAS_NAMES, attention("alias q, O"), "alias q, O"),
     (Code.ALIAS_ROOM, attention("alias O, k"), "alias O, k"),
+    (Code.HINT_OF_ROWS, attention("hint O keep"), "O keep"),
+    (
+        Code.HINT_OF_VECTOR,
+        over_rows(
+            "Y[i] = max[j](x[i, j] + w[j]) schedule hopper { hint x keep, w keep }",
+            "input W: f32[N] output Y: f32[M]",
+            tile="x[i, j] = X[i, j] tile w[j] = W[j]",
+        ),
+        "w keep",
+    ),
     (Code.DIRECTIVE_UNSUPPORTED, text_of("split_reduction"), "split j by 4"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "multicast b over m"), "multicast b over m"),
     (Code.DIRECTIVE_UNSUPPORTED, attention("place p shared"), "p shared"),

@@ -45,6 +45,7 @@ def directives(text: str) -> list[ir.Directive]:
         ("grid i stream j hold d", [ir.Role(*role, None) for role in ROLES]),
         ("split j by 4", [ir.SplitReduction("j", 4, None)]),
         ("via a cp_async, C rows", [ir.Via("a", "cp_async", None), ir.Via("C", "rows", None)]),
+        ("hint a keep, C stream", [ir.Hint("a", "keep", None), ir.Hint("C", "stream", None)]),
         ("multicast b over i", [ir.Multicast("b", "i", None)]),
         ("place s registers", [ir.Place("s", "registers", None)]),
         ("registers 240, 24", [ir.Registers(240, 24, None)]),

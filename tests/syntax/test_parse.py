@@ -107,7 +107,8 @@ def test_a_range_of_values_needs_no_spaces_and_no_step() -> None:
 def test_directives_keep_their_words_in_order() -> None:
     (schedule,) = kernel(
         "schedule hopper if D == 1 { block i 64, j BM consumers 2 over i group h by 32 MB under O: p, q"
-        " place P registers registers 240, 24 outputs a, b { grid i } stale_max waves 4 isolate fast }"
+        " place P registers hint k keep, q stream registers 240, 24"
+        " outputs a, b { grid i } stale_max waves 4 isolate fast }"
     ).statements
     assert isinstance(schedule, ast.ScheduleDecl)
     said = [
@@ -116,9 +117,10 @@ def test_directives_keep_their_words_in_order() -> None:
     ]
     assert said == [
         "block i 64", "block j BM", "consumers 2 i", "group h 32 MB", "under O p q", "place P registers",
-        "registers 240 24", "outputs a b", "stale_max", "option waves 4", "isolate fast",
+        "hint k keep", "hint q stream", "registers 240 24", "outputs a b", "stale_max",
+        "option waves 4", "isolate fast",
     ]  # fmt: skip
-    assert [d.keyword for d in schedule.directives[7].body] == ["grid"]
+    assert [d.keyword for d in schedule.directives[9].body] == ["grid"]
 
 
 def nodes(node: object) -> Iterator[object]:

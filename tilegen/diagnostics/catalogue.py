@@ -465,6 +465,14 @@ class Code(enum.Enum):
         "the bytes of {host} cannot hold the store of {buffer}",
         ("the tile must be loaded once an item, in a part for each consumer, and be as large as the output's rows",),
     )
+    HINT_OF_ROWS = Entry(
+        "{output} is stored in rows from registers, which takes no hint",
+        ("store it by TMA: `via {output} tma`", "leave the hint out"),
+    )
+    HINT_OF_VECTOR = Entry(
+        "{tile} is read element by element, without the TMA engine, and takes no hint",
+        ("leave the hint out", "give hints to tiles that a product reads"),
+    )
     DIRECTIVE_UNSUPPORTED = Entry(
         "the directive `{directive}` is understood, but not carried out for {target} yet",
         ("leave it out: it changes speed, never results",),

@@ -443,7 +443,10 @@ class Expect:
 
 @dataclass(frozen=True)
 class TmaLoad:
-    """Issue one box: coordinates innermost first, to `offset` bytes inside the slot; completes on its full barrier."""
+    """Issue one box: coordinates innermost first, to `offset` bytes inside the slot; completes on its full barrier.
+
+    hint: how long L2 is to hold on to it: "keep" (evicted last), "stream" (first) or "" (no hint).
+    """
 
     descriptor: str
     coordinates: tuple[Uniform, ...]
@@ -452,11 +455,15 @@ class TmaLoad:
     bytes: int
     span: Span
     statement: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)
 class TmaStore:
-    """Issue one box from a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one thread."""
+    """Issue one box from a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one thread.
+
+    hint: as in TmaLoad.
+    """
 
     descriptor: str
     coordinates: tuple[Uniform, ...]
@@ -465,6 +472,7 @@ class TmaStore:
     bytes: int
     span: Span
     statement: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)

@@ -122,9 +122,11 @@ def _let_float(operation: ir.LetFloat) -> str:
 def _movement(operation: ir.Operation) -> str:
     match operation:
         case ir.TmaLoad(descriptor, coordinates, slot, offset, size):
-            return f"tma_load {_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
+            moved = f"{_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
+            return f"tma_load {moved}{_hint(operation.hint)}"
         case ir.TmaStore(descriptor, coordinates, buffer, offset, size):
-            return f"tma_store {buffer} + {offset} -> {_at(descriptor, coordinates)}, {size} bytes"
+            moved = f"{buffer} + {offset} -> {_at(descriptor, coordinates)}, {size} bytes"
+            return f"tma_store {moved}{_hint(operation.hint)}"
         case ir.StoreCommit():
             return "store_commit"
         case ir.StoreWait(pending, read):
@@ -158,6 +160,10 @@ def _movement(operation: ir.Operation) -> str:
                 f"{_at(tensor, index)} := {fragment} {_rows(operation.shared, f'along dim {dim} below {text(limit)}')}"
             )
     return ""
+
+
+def _hint(how: str) -> str:
+    return f", {how} in L2" if how else ""
 
 
 def _rows(shared: tuple[ir.RowStep, ...], plain: str) -> str:

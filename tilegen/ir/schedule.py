@@ -166,6 +166,16 @@ class Via:
 
 
 @dataclass(frozen=True)
+class Hint:
+    """`hint k keep, q stream`: how long L2 holds on to what a tile brings or an output writes: keep, stream or
+    normal."""
+
+    name: str
+    how: str
+    span: Span
+
+
+@dataclass(frozen=True)
 class Multicast:
     """`multicast k over i`: one load serves a cluster of CTAs along a grid axis."""
 
@@ -212,7 +222,7 @@ class Outputs:
 
 Directive: TypeAlias = (
     "Block | Consumers | Stages | Late | Ahead | Batch | Issue | Under | TakeTurns | StaleMax | Walk | Persistent"
-    " | Order | Group | Alias | Role | SplitReduction | Via | Multicast | Place | Registers | Option | Outputs"
+    " | Order | Group | Alias | Role | SplitReduction | Via | Hint | Multicast | Place | Registers | Option | Outputs"
 )
 
 

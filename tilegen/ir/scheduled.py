@@ -96,7 +96,7 @@ class TileBuffer:
     """Where a tile stands in shared memory: a ring of `depth` slots, `apart` one for each consumer warpgroup.
 
     scan: blocks that a domain cuts are looked through, and entries that are no finite numbers kept from rows that do
-    not see them.
+    not see them. hint: how long L2 holds on to what is brought: "keep", "stream" or "" (as it does by itself).
     """
 
     tile: str
@@ -104,17 +104,19 @@ class TileBuffer:
     apart: bool
     span: Span
     scan: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True)
 class Store:
     """How an output leaves: "rows" from registers, predicated · "tma" through shared memory (bytes of tile `host`, or
-    its own)."""
+    its own). hint: of a TMA store, as of a tile."""
 
     output: str
     via: str
     host: str | None
     span: Span
+    hint: str = ""
 
 
 @dataclass(frozen=True)

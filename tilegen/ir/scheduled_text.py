@@ -28,11 +28,13 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"kept while it serves: {', '.join(s.stale)}")
     lines += ["", "tiles"]
     for t in s.tiles:
-        how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}"
+        how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}{_hint(t.hint)}"
         lines.append(f"  {t.tile}: depth {t.depth}{how}")
     lines += ["", "stores"]
     for store in s.stores:
-        lines.append(f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}")
+        lines.append(
+            f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}{_hint(store.hint)}"
+        )
     for phase in s.phases:
         head = "straight"
         if isinstance(phase, Stream):
@@ -41,6 +43,10 @@ def print_scheduled(s: Scheduled) -> str:
         for item in phase.body:
             lines += [f"  {line}" for line in _item(item, s)]
     return "\n".join(lines) + "\n"
+
+
+def _hint(how: str) -> str:
+    return f", {how} in L2" if how else ""
 
 
 def _item(item: Item, s: Scheduled) -> list[str]:

@@ -266,6 +266,8 @@ def directive_text(directive: sched.Directive) -> str:
             return f"split {axis} by {parts}"
         case sched.Via(tile, mover):
             return f"via {tile} {mover}"
+        case sched.Hint(name, how):
+            return f"hint {name} {how}"
         case sched.Multicast(tile, axis):
             return f"multicast {tile} over {axis}"
         case sched.Place(name, where):

@@ -367,6 +367,18 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
     return program
 
 
+def hint(program: Scheduled, d: directives.Hint) -> Scheduled:
+    """How long L2 holds on to what the TMA engine moves, which is not what is stored in rows."""
+    how = "" if d.how == "normal" else d.how
+    if any(s.output == d.name for s in program.stores):
+        if how and program.store(d.name).via != "tma":
+            fail(Code.HINT_OF_ROWS, d.span, output=d.name)
+        return replace(program, stores=tuple(replace(s, hint=how) if s.output == d.name else s for s in program.stores))
+    return replace(
+        program, tiles=tuple(replace(t, hint=how, span=d.span) if t.tile == d.name else t for t in program.tiles)
+    )
+
+
 # Applied in this order whatever the order in the file: shapes before orders, distances before batches.
 _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Consumers: consumers,
@@ -387,6 +399,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Group: group,
     directives.Via: via,
     directives.Alias: alias,
+    directives.Hint: hint,
 }
 _SPELLING: dict[type, str] = {
     directives.SplitReduction: "split",

@@ -19,6 +19,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "walk": ("up", "down"),
     "persistent": ("static", "counter", "table"),
     "via": ("tma", "cp_async", "auto", "rows"),
+    "hint": ("keep", "stream", "normal"),
     "place": ("registers", "shared"),
     "isolate": ("fast", "exact"),
 }
@@ -148,7 +149,7 @@ def _subject(directive: ir.Directive) -> tuple[object, ...]:
             return (_keyword(directive), name)
         case ir.Stages(tile=name) | ir.Via(tile=name) | ir.Multicast(tile=name) | ir.Place(name=name):
             return (_keyword(directive), name)
-        case ir.Late(name=name) | ir.Ahead(name=name) | ir.Option(name=name):
+        case ir.Late(name=name) | ir.Ahead(name=name) | ir.Hint(name=name) | ir.Option(name=name):
             return (_keyword(directive), name)
         case ir.Under(product=name) | ir.Alias(buffer=name):
             return (_keyword(directive), name)
@@ -191,6 +192,7 @@ _MAKERS: dict[str, _Maker] = {
     "hold": lambda d, n: ir.Role("hold", d.names(n.args, "axis"), n.span),
     "split": lambda d, n: ir.SplitReduction(d.name(n.args[0], "axis"), d.count(n.args[1]), n.span),
     "via": lambda d, n: ir.Via(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "via"), n.span),
+    "hint": lambda d, n: ir.Hint(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "hint"), n.span),
     "multicast": lambda d, n: ir.Multicast(d.name(n.args[0], "tile"), d.name(n.args[1], "axis"), n.span),
     "place": lambda d, n: ir.Place(d.name(n.args[0], *_HELD), d.word(n.args[1], "place"), n.span),
     "registers": lambda d, n: ir.Registers(d.count(n.args[0]), d.count(n.args[1]), n.span),

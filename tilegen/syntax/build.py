@@ -195,10 +195,14 @@ class Builder(Transformer[Token, Any]):
 
     name_count = _pair
     name_name = _pair
+    hinting = _pair
     placing = _pair
 
     def registers_word(self, meta: Meta, _: list[Any]) -> ast.Ident:
         return ast.Ident("registers", self.span(meta))
+
+    def stream_word(self, meta: Meta, _: list[Any]) -> ast.Ident:
+        return ast.Ident("stream", self.span(meta))
 
     def unit(self, meta: Meta, parts: list[Token]) -> ast.Ident:
         return self._ident(parts[0])
@@ -206,6 +210,7 @@ class Builder(Transformer[Token, Any]):
     block = _each("block")
     stages = _each("stages")
     via = _each("via")
+    hint = _each("hint")
     place = _each("place")
     consumers = _plain("consumers")
     late = _plain("late")

@@ -169,6 +169,8 @@ def _box(plan: ir.Plan, operation: ir.TmaLoad | ir.TmaStore, buffer: ir.Buffer) 
             f"bytes {operation.offset} .. {operation.offset + operation.bytes} do not lie in a stage of "
             f"{buffer.name}, which has {buffer.stage_bytes}"
         )
+    if operation.hint not in ("", "keep", "stream"):
+        yield f'hint "{operation.hint}" is none of "keep", "stream" and ""'
     if operation.offset % _alignment(buffer.swizzle):
         yield f"offset {operation.offset} is no multiple of {_alignment(buffer.swizzle)}"
     if descriptor.swizzle != buffer.swizzle:

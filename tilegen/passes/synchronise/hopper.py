@@ -71,6 +71,9 @@ def synchronise(s: Scheduled) -> Plan:
     check_rows(s)
     _check_products(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
+    for t in s.tiles:
+        if t.hint and t.tile not in geometries:
+            fail(Code.HINT_OF_VECTOR, t.span, tile=t.tile)
     rings, buffers, top = _rings(s, geometries)
     context = Context(s, geometries, rings, storage(s))
     values = Values(context)

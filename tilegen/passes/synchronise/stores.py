@@ -142,7 +142,7 @@ class Stores:
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
         out += [
-            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name)
+            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name, s.store(o.tensor).hint)
             for b in boxes(g, corner, s, Sym("warpgroup"))
         ]
         out.append(StoreCommit(span, name))

@@ -10,7 +10,7 @@ from tilegen.ir.plan import For, If, IfSpoiled, IfVote, ItemTable, Let, LetFloat
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
-from tilegen.targets.hopper.emit.scope import RoleScope
+from tilegen.targets.hopper.emit.scope import PRIORITY, RoleScope
 
 _STATEMENTS = {
     **synchronisation.STATEMENTS,
@@ -57,6 +57,10 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
         names = [n for n in r.cursor(cursor.name) if n in used]
         if names:
             out.append(Line(f"int {', '.join(f'{n} = 0' for n in names)};"))
+    for hint, priority in PRIORITY.items():
+        if ("policy", hint) in r.names:
+            make = r.functions.specific(f"l2_{priority}", "l2_policy", priority=priority)
+            out.append(Line(f"const unsigned long long {r.policy(hint)} = {make}();"))
     for f in r.role.fragments:
         if f.storage == f.name and r.array(f.name) in used:
             out.append(Line(f"{element_type(f)} {r.array(f.name)}[{f.registers}];", f.span))

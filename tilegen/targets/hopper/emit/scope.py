@@ -21,6 +21,8 @@ ELEMENT = {
     DType.I32: "int",
     DType.BOOL: "unsigned char",
 }
+# What L2 is told of the lines that a hinted instruction touches.
+PRIORITY = {"keep": "evict_last", "stream": "evict_first"}
 # Exponent bits of 16-bit types: all set in infinities and NaN alone.
 EXPONENT = {DType.BF16: "0x7f80", DType.F16: "0x7c00"}
 
@@ -56,6 +58,10 @@ class RoleScope:
     def array(self, fragment: str) -> str:
         """The array that holds a fragment: its own, or that of the fragment whose registers it shares."""
         return self.names.give(("array", self.fragments[fragment].storage), self.fragments[fragment].storage)
+
+    def policy(self, hint: str) -> str:
+        """The variable that holds the cache policy of a hint, made once in the role."""
+        return self.names.give(("policy", hint), f"{hint}_policy")
 
     @cached_property
     def products(self) -> dict[str, list[Mma]]:

@@ -38,17 +38,22 @@ def expect(r: RoleScope, op: Expect) -> str:
 
 
 def tma_load(r: RoleScope, op: TmaLoad) -> str:
-    name = r.functions.specific(f"load_{op.descriptor}", "load", rank=len(op.coordinates))
-    coordinates = ", ".join(map(r.integer, op.coordinates))
+    name = r.functions.specific(f"load_{op.descriptor}", "load", rank=len(op.coordinates), hint=bool(op.hint))
+    coordinates = ", ".join((*map(r.integer, op.coordinates), *_policy(r, op.hint)))
     map_name = r.names["map", op.descriptor]
     return f"{name}({r.slot(op.slot, op.offset)}, &{map_name}, {r.barrier(op.slot, 'full')}, {coordinates});"
 
 
 def tma_store(r: RoleScope, op: TmaStore) -> str:
-    name = r.functions.specific(f"store_{op.descriptor}", "store", rank=len(op.coordinates))
-    coordinates = ", ".join(map(r.integer, op.coordinates))
+    name = r.functions.specific(f"store_{op.descriptor}", "store", rank=len(op.coordinates), hint=bool(op.hint))
+    coordinates = ", ".join((*map(r.integer, op.coordinates), *_policy(r, op.hint)))
     start = r.part(op.buffer) + (f" + {op.offset}" if op.offset else "")
     return f"{name}(&{r.names['map', op.descriptor]}, {start}, {coordinates});"
+
+
+def _policy(r: RoleScope, hint: str) -> tuple[str, ...]:
+    """The variable that holds the cache policy of a hint, if there is one."""
+    return (r.policy(hint),) if hint else ()
 
 
 def store_commit(r: RoleScope, op: StoreCommit) -> str:
