@@ -1,117 +1,20 @@
-"""Many kernels compiled at once in processes of their own, as files that any process loads in milliseconds."""
+"""Requests for the samples' kernels."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import pickle
-import re
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import tilegen
-from tilegen.passes.pipeline import lower
-from tilegen.runtime.kernel import Kernel
-from tilegen.sema.loading import load
-from tilegen.syntax.reading import read_source
-from tilegen.syntax.span import Source
-from tilegen.targets.hopper.build import Built, build
+from tilegen.bench.builds import Build as Build
+from tilegen.bench.builds import Request as Request
+from tilegen.bench.builds import compile_all as compile_all
+from tilegen.bench.builds import compile_one as compile_one
+from tilegen.bench.builds import read as read
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "samples"
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to compile: a path or a spec's text, and the kernel's parameters. `gated`: faults of the machine code are
-    errors, as for everybody; otherwise they are only listed, so that a schedule can be timed all the same."""
-
-    spec: str
-    params: tuple[tuple[str, Any], ...] = ()
-    gated: bool = True
-
-    @property
-    def label(self) -> str:
-        name = "spec" if "{" in self.spec else Path(self.spec).stem
-        return " ".join([name, *(f"{key}={value}" for key, value in self.params)])
-
-
 def sample(name: str, **params: Any) -> Request:
     """A request for one of the samples."""
     return Request(str(SAMPLES / f"{name}.tile"), tuple(params.items()))
-
-
-@dataclass(frozen=True)
-class Build:
-    """A request's outcome: the kernel's parts, or `error`. `gates`: the codes of what its machine code breaks."""
-
-    request: Request
-    program: Any = None
-    plan: Any = None
-    artefacts: Built | None = None
-    gates: tuple[str, ...] = ()
-    error: Exception | None = None
-
-    def kernel(self) -> Kernel:
-        """Raises the error of the compilation."""
-        if self.error is not None:
-            raise self.error
-        assert self.artefacts is not None, "a build has a kernel or an error"
-        return Kernel(self.program, self.plan, self.artefacts)
-
-    def summary(self) -> str:
-        """Registers, spills, compile time and what is not as planned, or the error, on one line."""
-        if self.artefacts is None:
-            return " ".join(str(self.error).split())[:400]
-        usage = self.artefacts.usage
-        spills = usage.spill_store_bytes + usage.spill_load_bytes
-        told = f"{usage.registers} registers at entry, {spills} bytes spilled, {self.artefacts.seconds:.1f} s in NVRTC"
-        return told + (f"; not as planned: {', '.join(self.gates)}" if self.gates else "")
-
-
-def compile_one(request: Request) -> Build:
-    """Compile here and now. A fault of the spec or of the compiler is kept in the build, not raised."""
-    try:
-        source = Source("<text>", request.spec) if "{" in request.spec else read_source(request.spec)
-        program = load(source, dict(request.params))
-        built = build(lower(program))
-    except Exception as e:
-        return Build(request, error=_portable(e))
-    if built.diagnostics and request.gated:
-        return Build(request, error=tilegen.TilegenError(built.diagnostics))
-    return Build(request, program, built.plan, built, tuple(sorted({d.code for d in built.diagnostics})))
-
-
-def _portable(e: Exception) -> Exception:
-    """The exception, or one that says the same and travels between processes."""
-    if isinstance(e, tilegen.TilegenError):
-        return e
-    return RuntimeError(f"{type(e).__name__}: {e}")
-
-
-def compile_all(requests: Iterable[Request], folder: Path, processes: int | None = None) -> dict[Request, Path]:
-    """Compile in parallel; each outcome becomes a file in `folder` for `read`. One that is there is kept."""
-    paths = {request: folder / _file_name(request) for request in requests}
-    wanted = [request for request, path in paths.items() if not path.exists()]
-    if wanted:
-        count = min(len(wanted), processes or os.cpu_count() or 1)
-        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-            for built in pool.map(compile_one, wanted):
-                paths[built.request].write_bytes(pickle.dumps(built))
-    return paths
-
-
-def _file_name(request: Request) -> str:
-    readable = re.sub(r"[^\w.=]+", "-", request.label)
-    return f"{readable}-{hashlib.sha256(repr(request).encode()).hexdigest()[:12]}.build"
-
-
-def read(path: str | Path) -> Build:
-    """A build that `compile_all` wrote."""
-    built = pickle.loads(Path(path).read_bytes())
-    assert isinstance(built, Build)
-    return built

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.builds import ROOT, Request, compile_all, read, sample
-from benchmarks.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 from benchmarks.providers import Requested, Tilegen, yardstick_cubin
 from tilegen.bench.contest import Settings, stopwatch
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 from tilegen.bench.report import Report
 
 BEGAN = time.monotonic()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.builds import Build, Request, read
-from benchmarks.gpu_worker import finish
+from tilegen.bench.gpu_worker import finish
 from tilegen.bench.peers import AbsentError, Provider, poisoned_launch
 from tilegen.bench.rounds import Launch
 

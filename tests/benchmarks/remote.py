@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from benchmarks.gpu_worker import HangError
+from tilegen.bench.gpu_worker import HangError
 
 
 def pid() -> int:

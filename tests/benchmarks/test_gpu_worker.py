@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.builds import ROOT
-from benchmarks.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 
 HERE = "tests.benchmarks.remote"
 

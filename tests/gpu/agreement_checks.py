@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_worker import finish
 from tests.gpu.tensors import DEVICE, TYPES, generator, kernel
 from tests.runtime.kernels import kernel as small_kernel
+from tilegen.bench.gpu_worker import finish
 from tilegen.ir.plan import PointerParam, SizeParam
 from tilegen.ir.uniform import evaluate, op
 from tilegen.runtime import driver

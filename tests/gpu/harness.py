@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.builds import Request, compile_all
-from benchmarks.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 
 _DEATHS = 2  # of a kernel's processes, after which it is not run again: each costs seconds of the GPU's time
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")  # as pytest files its reports
 _SLOWEST = 15

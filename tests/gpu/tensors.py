@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.builds import read
-from benchmarks.gpu_worker import finish
+from tilegen.bench.gpu_worker import finish
 from tilegen.runtime.kernel import Kernel
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # on the CPU the emulator runs the same checks

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.gpu_worker import CallFailedError, GpuWorker
 from tests.gpu import record
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker
 
 
 def report(test: str, duration: float, longrepr: object = None) -> SimpleNamespace:

@@ -12,9 +12,9 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_worker import finish
 from benchmarks.references import attention, attention_distance
 from tests.gpu.tensors import DEVICE, TYPES, generator, judge, kernel
+from tilegen.bench.gpu_worker import finish
 from tilegen.runtime.kernel import Kernel
 
 FAR = 2**31 + 64  # elements: more than 32 bits hold, and a multiple of 16 bytes

@@ -20,12 +20,12 @@ from tilegen.bench.peers import Prepared, Provider
 from tilegen.bench.suites import SUITES, counterpart, peers_of
 from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout, table
-from tilegen.cli.engine import gpu, poisoned
+from tilegen.cli.engine import gpu
 from tilegen.cli.memory import within_memory
 from tilegen.cli.run import arguments
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Parameters, Sizes, Wanted
-from tilegen.oracle import Space, random_inputs
+from tilegen.oracle import poisoned, random_inputs
 from tilegen.resources import resource
 from tilegen.runtime.compilation import Compilation, compile_source
 from tilegen.runtime.device_memory import DeviceArray, seconds_on_gpu
@@ -112,9 +112,8 @@ def _alone(done: Compilation, sizes: Mapping[str, int | list[int]], scalars: Map
     """Times of the kernel on random data, round by round, and the bytes of its arrays over them."""
     program = done.program
     with within_memory(program, sizes, scalars):
-        space = Space.of(program, sizes, scalars)
         inputs = random_inputs(program, sizes, asked.seed)
-        made = {t.name: poisoned(space.stored(t), t.dtype.numpy) for t in program.tensors if t.output}
+        made = poisoned(program, sizes)
     arrays = {name: DeviceArray(array) for name, array in {**inputs, **made}.items()}
     dense = {name: value for name, value in sizes.items() if isinstance(value, int)}
     launch = done.kernel().prepare(**arrays, **dense, **scalars)

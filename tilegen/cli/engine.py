@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tilegen.runtime import driver
@@ -56,9 +55,3 @@ def run_kernel(
     written = {name: device[name].numpy() for name in outputs}
     seconds = median(seconds_on_gpu(launch, LAUNCHES))
     return Outcome(written, f"{seconds * 1e6:.1f} µs on the GPU (median of {LAUNCHES} launches)")
-
-
-def poisoned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of NaN, or of the largest number where the type has none: what nobody wrote is then wrong."""
-    floating = dtype.kind in "fV"  # bfloat16 is of kind V
-    return np.full(shape, np.nan if floating else np.iinfo(dtype).max, dtype)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tilegen.cli.compile import compile_spec, how_long
 from tilegen.cli.console import stdout, table
-from tilegen.cli.engine import gpu, poisoned, run_kernel
+from tilegen.cli.engine import gpu, run_kernel
 from tilegen.cli.memory import within_memory
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, SizeValue, Wanted
@@ -27,6 +27,7 @@ from tilegen.oracle import (
     compare,
     default_sizes,
     evaluate,
+    poisoned,
     random_inputs,
     scalar_values,
 )
@@ -76,8 +77,7 @@ def _judged(
     """Each output of a run on random data beside what it should be, and how long the run took."""
     inputs = random_inputs(done.program, sizes, seed)
     results = evaluate(done.program, sizes, scalars, inputs)
-    outputs = {name: poisoned(result.value.shape, result.dtype.numpy) for name, result in results.items()}
-    outcome = run_kernel(done.kernel(), inputs, outputs, {**_dense(sizes), **scalars}, on_gpu)
+    outcome = run_kernel(done.kernel(), inputs, poisoned(done.program, sizes), {**_dense(sizes), **scalars}, on_gpu)
     judged = [
         Judged(name, result, got, compare(result, got, batch_axes(done.program, name)))
         for name, result in results.items()

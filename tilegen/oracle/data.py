@@ -119,6 +119,19 @@ def random_inputs(program: TileProgram, sizes: Sizes, seed: int) -> dict[str, Ar
     return arrays
 
 
+def poisoned(program: TileProgram, sizes: Sizes) -> dict[str, Array]:
+    """An array for every output, of NaN, or of the largest number where the type has none: what nobody wrote is then
+    wrong."""
+    space = Space.of(program, sizes)
+    arrays = {}
+    for tensor in program.tensors:
+        if tensor.output:
+            dtype = tensor.dtype.numpy
+            floating = dtype.kind in "fV"  # bfloat16 is of kind V
+            arrays[tensor.name] = np.full(space.stored(tensor), np.nan if floating else np.iinfo(dtype).max, dtype)
+    return arrays
+
+
 def _looked_up(space: Space) -> Iterator[tuple[str, int]]:
     """Tables, and the number of positions that there are where their entries point."""
     program = space.program

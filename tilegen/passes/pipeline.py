@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import FoldedProgram
 from tilegen.ir.folded_verify import verify as verify_folded
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_verify import verify as verify_plan
+from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify as verify_scheduled
 from tilegen.ir.tile import Lookup, TileProgram
@@ -22,8 +24,8 @@ from tilegen.passes.tokens import as_tokens
 TARGETS = ("hopper",)
 
 
-def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
-    """The Scheduled program: folds, guards, the default schedule, then the spec's directives.
+def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:
+    """The folded program with its guards: what every schedule begins with.
 
     Raises TilegenError for what this target or this version cannot do, by name.
     """
@@ -33,15 +35,17 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
         for entry in move.at:
             if isinstance(entry, Lookup):
                 fail(Code.LOOKUP_UNSUPPORTED, entry.span, name=move.name)
-    chosen = program.schedule(target)
-    directives = chosen.directives if chosen else ()
     verify_tile(program)
     folded = fold(program)
     verify_folded(folded)
     folded = as_tokens(folded)
     verify_folded(folded)
-    folded = guard(folded)
-    extents = {a.name: a.extent.constant for a in program.axes}
+    return guard(folded)
+
+
+def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Scheduled:
+    """The default schedule, changed as the directives say. Raises TilegenError for what cannot be."""
+    extents = {a.name: a.extent.constant for a in folded.tile.axes}
     scheduled = schedule(folded, target, role_overrides(directives, extents))
     verify_scheduled(scheduled)
     scheduled = isolate(scheduled)
@@ -49,6 +53,12 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     scheduled = apply_directives(scheduled, directives)
     check_scans(scheduled)
     return scheduled
+
+
+def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
+    """The Scheduled program: folds, guards, the default schedule, then the spec's directives. Raises TilegenError."""
+    chosen = program.schedule(target)
+    return with_directives(to_folded(program, target), chosen.directives if chosen else (), target)
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:

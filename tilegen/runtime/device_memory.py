@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import time
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
@@ -27,8 +28,7 @@ class DeviceArray:
         with current(device):
             self._pointer = int(call("allocate GPU memory", cuda().cuMemAlloc(max(host.nbytes, 1))))
             weakref.finalize(self, _free, self._pointer, device)
-            if host.nbytes:
-                call("copy to the GPU", cuda().cuMemcpyHtoD(self._pointer, host.ctypes.data, host.nbytes))
+        self.write(host)
 
     @property
     def nbytes(self) -> int:
@@ -49,6 +49,14 @@ class DeviceArray:
             "strides": None,
             "stream": None,
         }
+
+    def write(self, host: npt.NDArray[Any]) -> None:
+        """Copy an array of this shape and type into it, behind everything on the default stream."""
+        assert host.shape == self.shape and host.dtype == self.dtype
+        host = np.ascontiguousarray(host)
+        if host.nbytes:
+            with current(self._device):
+                call("copy to the GPU", cuda().cuMemcpyHtoD(self._pointer, host.ctypes.data, host.nbytes))
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy in CPU memory, after everything on the default stream is done. Raises TilegenError."""
@@ -84,6 +92,24 @@ class SharedWords:
 def _free(pointer: int, device: int) -> None:
     with current(device):
         cuda().cuMemFree(pointer)
+
+
+def finishes(seconds: float, device: int = 0) -> bool:
+    """Whether all work on the default stream ends within so many seconds. Raises TilegenError for what failed there."""
+    driver = cuda()
+    with current(device):
+        event = call("make an event", driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        call("wait for the GPU", driver.cuEventRecord(event, 0))
+        deadline = time.monotonic() + seconds
+        while True:
+            (error,) = driver.cuEventQuery(event)
+            if error != driver.CUresult.CUDA_ERROR_NOT_READY:
+                call("run the kernel", (error, None))
+                driver.cuEventDestroy(event)
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(2e-4)
 
 
 def seconds_on_gpu(launch: Callable[[], object], times: int, device: int = 0) -> list[float]:

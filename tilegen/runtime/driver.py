@@ -159,6 +159,11 @@ def beside(loaded: Loaded, entry: str, threads: int) -> Loaded:
     return Loaded(int(function), loaded.module, loaded.device, threads, 0)
 
 
+def in_use() -> bool:
+    """Whether this process works on a GPU; asking does not make it."""
+    return _primary_context.cache_info().currsize > 0
+
+
 def synchronise(device: int) -> None:
     """Wait for everything on a GPU."""
     with current(device):

@@ -16,6 +16,9 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tilegen.runtime import driver
+from tilegen.runtime.device_memory import finishes
+
 LAUNCH_LIMIT = 5.0  # seconds: the kernels here take milliseconds
 CALL_LIMIT = 60.0
 START_LIMIT = 120.0
@@ -34,10 +37,12 @@ class WorkerDiedError(RuntimeError):
 
 
 def finish(what: str, seconds: float = LAUNCH_LIMIT) -> None:
-    """Wait for the default and the current stream, but not for ever. Raises HangError, or torch's error."""
-    import torch
-
-    if not torch.cuda.is_available():
+    """Wait for the default stream, and torch's current one if it is loaded, but not for ever. Raises HangError, or the
+    driver's or torch's error."""
+    if driver.in_use() and not finishes(seconds):
+        raise HangError(f"{what} did not finish within {seconds:g} s: it hangs")
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
         return
     deadline = time.monotonic() + seconds
     for stream in (torch.cuda.default_stream(), torch.cuda.current_stream()):
@@ -126,9 +131,8 @@ def _reply(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
         return "raised", str(e) or traceback.format_exc()
     except Exception as e:
         text = f"{type(e).__name__}: {e}" if type(e).__name__ == "TilegenError" else traceback.format_exc()
-    if "torch" in sys.modules:
-        try:
-            finish("what the GPU was left with")
-        except Exception as e:
-            return "died", f"{text}\nand the GPU cannot be used any more: {e}"
+    try:
+        finish("what the GPU was left with")
+    except Exception as e:
+        return "died", f"{text}\nand the GPU cannot be used any more: {e}"
     return "raised", text

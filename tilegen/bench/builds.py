@@ -1,0 +1,149 @@
+"""Many kernels compiled at once in processes of their own, as files that any process loads in milliseconds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from tilegen.diagnostics.core import TilegenError
+from tilegen.passes.pipeline import lower
+from tilegen.runtime.compiler import compile_spec
+from tilegen.runtime.kernel import Kernel
+from tilegen.sema.loading import load
+from tilegen.syntax.reading import read_source
+from tilegen.syntax.span import Source
+from tilegen.targets.hopper.build import Built, build
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compile: a path or a spec's text, and the kernel's parameters. `gated`: faults of the machine code are
+    errors, as for everybody; otherwise they are only listed, so that a schedule can be timed all the same."""
+
+    spec: str
+    params: tuple[tuple[str, Any], ...] = ()
+    gated: bool = True
+
+    @property
+    def label(self) -> str:
+        name = "spec" if "{" in self.spec else Path(self.spec).stem
+        return " ".join([name, *(f"{key}={value}" for key, value in self.params)])
+
+
+@dataclass(frozen=True)
+class Build:
+    """A request's outcome: the kernel's parts, or `error`. `gates`: the codes of what its machine code breaks."""
+
+    request: Request
+    program: Any = None
+    plan: Any = None
+    artefacts: Built | None = None
+    gates: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    def kernel(self) -> Kernel:
+        """Raises the error of the compilation."""
+        if self.error is not None:
+            raise self.error
+        assert self.artefacts is not None, "a build has a kernel or an error"
+        return Kernel(self.program, self.plan, self.artefacts)
+
+    def summary(self) -> str:
+        """Registers, spills, compile time and what is not as planned, or the error, on one line."""
+        if self.artefacts is None:
+            return " ".join(str(self.error).split())[:400]
+        usage = self.artefacts.usage
+        spills = usage.spill_store_bytes + usage.spill_load_bytes
+        told = f"{usage.registers} registers at entry, {spills} bytes spilled, {self.artefacts.seconds:.1f} s in NVRTC"
+        return told + (f"; not as planned: {', '.join(self.gates)}" if self.gates else "")
+
+
+def compile_one(request: Request) -> Build:
+    """Compile here and now. A fault of the spec or of the compiler is kept in the build, not raised."""
+    try:
+        source = Source("<text>", request.spec) if "{" in request.spec else read_source(request.spec)
+        if request.gated:
+            program, built = compile_spec(source, dict(request.params), "hopper")
+        else:
+            program = load(source, dict(request.params))
+            built = build(lower(program))
+    except Exception as e:
+        return Build(request, error=_portable(e))
+    return Build(request, program, built.plan, built, tuple(sorted({d.code for d in built.diagnostics})))
+
+
+def _portable(e: Exception) -> Exception:
+    """The exception, or one that says the same and travels between processes."""
+    if isinstance(e, TilegenError):
+        return e
+    return RuntimeError(f"{type(e).__name__}: {e}")
+
+
+def compile_each(
+    requests: Iterable[Request], folder: Path, processes: int | None = None
+) -> Iterator[tuple[Request, Path]]:
+    """Compile in parallel, in the order in which they are done; each outcome becomes a file in `folder` for `read`. One
+    that is there is kept. Closing the iterator gives up what was not begun."""
+    wanted = []
+    for request in dict.fromkeys(requests):
+        path = folder / _file_name(request)
+        if path.exists():
+            yield request, path
+        else:
+            wanted.append(request)
+    alone = False
+    while wanted:
+        now = wanted[:1] if alone else wanted
+        for request, built in _compiled(now, processes):
+            if built is None:  # a process died and took the others' work with it: each by itself
+                if alone:
+                    built = Build(request, error=RuntimeError("the process that compiled it died"))
+                else:
+                    alone = True
+                    break
+            wanted.remove(request)
+            path = folder / _file_name(request)
+            path.write_bytes(pickle.dumps(built))
+            yield request, path
+
+
+def _compiled(requests: list[Request], processes: int | None) -> Iterator[tuple[Request, Build | None]]:
+    """What came of each; None where the process died."""
+    pool = ProcessPoolExecutor(min(len(requests), processes or os.cpu_count() or 1), mp_context=get_context("spawn"))
+    try:
+        jobs: dict[Future[Build], Request] = {pool.submit(compile_one, request): request for request in requests}
+        for job in as_completed(jobs):
+            try:
+                yield jobs[job], job.result()
+            except BrokenProcessPool:
+                yield jobs[job], None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def compile_all(requests: Iterable[Request], folder: Path, processes: int | None = None) -> dict[Request, Path]:
+    """The files of all requests, compiled in parallel where they are not there yet."""
+    requests = list(requests)
+    paths = dict(compile_each(requests, folder, processes))
+    return {request: paths[request] for request in requests}
+
+
+def _file_name(request: Request) -> str:
+    readable = re.sub(r"[^\w.=]+", "-", request.label)
+    return f"{readable}-{hashlib.sha256(repr(request).encode()).hexdigest()[:12]}.build"
+
+
+def read(path: str | Path) -> Build:
+    """A build that `compile_all` wrote."""
+    built = pickle.loads(Path(path).read_bytes())
+    assert isinstance(built, Build)
+    return built
