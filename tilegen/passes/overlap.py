@@ -13,11 +13,15 @@ _WORK = (Map, Mask, RowFold, Relayout, Sweep, IfVote)
 
 
 def check_under(plan: Plan, given: tuple[Directive, ...]) -> None:
-    """Raises TilegenError for an `under` that no order of waits allows: work that stands outside its product."""
+    """Raises TilegenError for an `under` that no order of waits allows: work that stands outside its product.
+
+    A value that is computed where it is read has no work of its own, and goes with its reader.
+    """
+    made = {o.statement for n, r in enumerate(plan.roles) for _, o in operations(r, n) if isinstance(o, (*_WORK, Mma))}
     for d in given:
         if isinstance(d, Under):
             inside = list(_under(plan, d.product))
-            missing = [n for n in d.names if not inside or not all(n in found for found in inside)]
+            missing = [n for n in d.names if not inside or not all(n in found or n not in made for found in inside)]
             if missing:
                 fail(Code.NOT_UNDER, d.span, product=d.product, name=missing[0])
 

@@ -50,6 +50,7 @@ from tilegen.ir.scheduled import Batch, Item, Phase, Step, Straight, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.stale import ScaledSum, scaled_sum
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
+from tilegen.passes.synchronise.edges import due_next, edge_at
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
 from tilegen.passes.synchronise.mend import mend
@@ -85,6 +86,8 @@ class Consumer:
     waited: set[str] = field(default_factory=set)  # tiles whose slot is known full
     readers: dict[str, int] = field(default_factory=dict)  # streamed tiles: readers left in this iteration
     lagging: set[str] = field(default_factory=set)  # tiles released one iteration late
+    ahead: tuple[str, ...] = ()  # tiles awaited at the end of an iteration, for the one after it
+    more: Uniform | None = None  # in a loop: whether another iteration follows
     partials: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
 
     def build(self) -> tuple[tuple[Operation, ...], tuple[Cursor, ...], tuple[Fragment, ...]]:
@@ -188,6 +191,8 @@ class Consumer:
             self._retire_up_to(hit[-1], span)
 
     def _retire_up_to(self, index: int, span: Span) -> None:
+        if self.more is not None and edge_at(self.out):
+            self._wait_ahead(1)
         done, self.groups = self.groups[: index + 1], self.groups[index + 1 :]
         tokens = tuple(t for g in done for t in g.tokens)
         statement = ", ".join(dict.fromkeys(self.c.scheduled.op(t).statement for t in tokens))
@@ -214,6 +219,13 @@ class Consumer:
             self.waited.discard(tile)
             self._release(tile)
 
+    def _wait_ahead(self, most: int) -> None:
+        """Wait for `most` of the slots that the next iteration begins with, if there is one."""
+        assert self.more is not None
+        for tile in [t for t in self.ahead if t not in self.waited][:most]:
+            wait = self._nested(partial(self._wait_full, tile))
+            self.out.append(If(self.more, wait, self.c.tiles[tile].move.span, tile))
+
     # ---- phases ----
 
     def _phase(self, phase: Phase, ending: list[str]) -> None:
@@ -235,7 +247,7 @@ class Consumer:
             self._peeled(phase, plan, ending)
         else:
             self._pass_by(phase, plan, Int(0), plan.skipped)
-            self._loops(phase, plan, plan.segments)
+            self._all_loops(phase, plan)
             self._pass_by(phase, plan, plan.stop, plan.count)
 
     def _nested(self, build: Callable[[], None]) -> tuple[Operation, ...]:
@@ -255,7 +267,7 @@ class Consumer:
                 lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
             )
             self.out += rename(first, start, f"{start}_first")
-            self._loops(phase, plan, plan.segments)
+            self._all_loops(phase, plan)
             if keeps_one:
                 self._retire_all(phase.span)
                 self._pass_by(phase, plan, plan.stop, plan.count)
@@ -312,6 +324,20 @@ class Consumer:
         body = self._nested(passing)
         self.out.append(For(plan.time, start, stop, body, "blocks that no row of these needs", phase.span))
 
+    def _all_loops(self, phase: Stream, plan: Layout) -> None:
+        """The loops; with work under a product, once more with the waits that keep it there."""
+        build = partial(self._loops, phase, plan, plan.segments)
+        loops = self._nested(build)
+        self.ahead = due_next(loops)
+        if self.ahead:
+            self.more = op("lt", plan.begin, plan.stop)
+            self._wait_ahead(len(self.ahead))
+            self.more = None
+            loops = self._nested(build)
+            self.waited -= set(self.ahead)
+            self.ahead = ()
+        self.out += loops
+
     def _loops(self, phase: Stream, plan: Layout, segments: Sequence[Segment | Rounds]) -> None:
         for part in segments:
             flying, waited = list(self.groups), set(self.waited)
@@ -358,9 +384,14 @@ class Consumer:
             for item in phase.body
             if only is None or isinstance(item, Batch) or item.distance == only
         )
+        if time == Sym(plan.time):
+            self.more = op("lt", op("add", time, 1), plan.stop)
         self._body(steps, phase, time, masked, keeps)
         if not _keeps_one(phase):
             self._retire_all(phase.span)
+        if self.more is not None:
+            self._wait_ahead(len(self.ahead))
+            self.more = None
 
     def _body(
         self, items: tuple[Item, ...], phase: Phase, time: Uniform | None, masked: bool, keeps: bool = False

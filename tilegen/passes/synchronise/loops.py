@@ -61,6 +61,7 @@ class Layout:
     guarded: bool
     shift: int  # distance of the element-wise steps: their iteration is time - shift
     skipped: Uniform  # first iterations that this warpgroup passes by
+    begin: Uniform  # the first time of the segments
     stop: Uniform  # the iteration from which on it passes by again
     segments: tuple[Segment | Rounds, ...]
     pieces: tuple[tuple[Uniform, Uniform], ...]  # of the blocks in rising order: (number of blocks before, first - it)
@@ -140,6 +141,7 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         guarded,
         shift,
         skipped,
+        begin,
         stop,
         segments,
         pieces,
