@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
         preload(options.libraries)
 
     from tilegen.cli.main import main as tilegen
-    from tilegen.targets.hopper.nvrtc import nvrtc_version
+    from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 
     print("NVRTC", ".".join(str(part) for part in nvrtc_version()))
     failed = 0

@@ -32,7 +32,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.uniform import Int, op
 from tilegen.targets.hopper.emit import emit
-from tilegen.targets.hopper.emit.elements import literal
+from tilegen.targets.hopper.emit.literals import literal
 
 A, B, R, C = (Element(n) for n in "abrc")
 F64 = npt.NDArray[np.float64]
@@ -234,6 +234,14 @@ def test_literals_are_exact(value: float) -> None:
         got = np.float32(text[:-1])
     assert got == wanted
     assert np.signbit(got) == np.signbit(wanted)
+
+
+def test_literals_have_the_fewest_digits_that_are_exact() -> None:
+    rng = np.random.default_rng(3)
+    values = np.concatenate([rng.normal(size=200), 10.0 ** rng.uniform(-4, 8, 200), rng.integers(1, 10**9, 100)])
+    for x in values.astype(np.float32):
+        shortest = np.format_float_positional(x, unique=True, trim="0")
+        assert literal(float(x)) == f"{shortest}f"
 
 
 def test_what_is_needed_twice_is_computed_once() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from tests.hopper.snippets import MMA, SAXPY
 from tilegen.diagnostics.core import Diagnostic, TilegenError
-from tilegen.targets.hopper import nvrtc
-from tilegen.targets.hopper.nvrtc import Usage, compile_cuda, nvrtc_version, parse_usage, scan_log
+from tilegen.targets.hopper import nvrtc, nvrtc_library
+from tilegen.targets.hopper.nvrtc import Usage, compile_cuda, parse_usage, scan_log
+from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 
 
 def faults(source: str) -> tuple[Diagnostic, ...]:
@@ -162,19 +163,25 @@ ptxas info    : Used 10 registers"""
     assert parse_usage(log) == (Usage("a", 128, 72, 116, 120, 16), Usage("b", 10, 0, 0, 0, 0))
 
 
-def test_a_missing_library_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Absent:
-        @staticmethod
-        def nvrtcVersion() -> tuple[int, int, int]:
-            raise RuntimeError("libnvrtc.so.13 not found")
+@pytest.mark.parametrize("error", [OSError, RuntimeError, ImportError])
+def test_a_missing_library_is_told_in_words(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise error("libnvrtc.so.13 not found")
 
-    monkeypatch.setattr(nvrtc, "_nvrtc", Absent)
+    monkeypatch.setattr(nvrtc_library, "_library", absent)
     with pytest.raises(TilegenError, match=r"NVRTC_MISSING.*libnvrtc"):
         nvrtc_version()
 
 
-def test_a_failing_call_is_told_in_words() -> None:
-    from cuda.bindings import nvrtc as library
+def test_a_library_in_no_wheel_is_looked_for_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc_library, "nvrtc_library", lambda: None)
+    nvrtc_library._library.cache_clear()
+    try:
+        assert nvrtc_version() >= (13, 0)
+    finally:
+        nvrtc_library._library.cache_clear()
 
+
+def test_a_failing_call_is_told_in_words() -> None:
     with pytest.raises(TilegenError, match=r"NVRTC_FAILED.*INVALID_OPTION"):
-        nvrtc._call((library.nvrtcResult.NVRTC_ERROR_INVALID_OPTION,))
+        nvrtc._compile(SAXPY, "saxpy.cu", ["--no-such-option"], ("PTX",))

@@ -22,7 +22,7 @@ def facts() -> dict[str, str]:
     import torch
 
     from tilegen.runtime.driver import device_info
-    from tilegen.targets.hopper.nvrtc import nvrtc_version
+    from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 
     info = device_info()
     cudnn = torch.backends.cudnn.version() or 0

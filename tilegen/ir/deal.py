@@ -11,13 +11,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.ir.deal_limits import BUCKETS, MOST_CTAS
 from tilegen.ir.plan import ItemTable, Sequences
 from tilegen.ir.uniform import evaluate, evaluate_all
 
 _Numbers = npt.NDArray[np.int64]
-THREADS = 1024  # of the kernel that deals out items made of sequences
-BUCKETS = 256  # of costs, that units are ordered by
-MOST_CTAS = 1024  # that the device deals out to: a power of 2, more than a GPU has multiprocessors
 _SHORT = 256  # items of one cost that are dealt sooner one by one than all at once
 
 

@@ -22,7 +22,7 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.resources import resource
 from tilegen.syntax.span import Source
-from tilegen.targets.hopper.nvrtc import nvrtc_version
+from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 from tilegen.targets.hopper.tools import nvdisasm, nvrtc_library
 from tilegen.version import LOADED_NS, VERSION
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 from tilegen.checks import resources
 from tilegen.diagnostics.catalogue import Code
@@ -25,9 +26,12 @@ def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target:
     if faults := resources.check(plan):
         raise TilegenError(tuple(faults))
     cuda = emit(plan)
-    # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them
+    # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them: once they have begun
+    begun = Event()
     with ThreadPoolExecutor(1) as other:
-        building = other.submit(assemble, plan, cuda)
+        building = other.submit(assemble, plan, cuda, begun.set)
+        building.add_done_callback(lambda _: begun.set())  # or failed before that
+        begun.wait()
         from tilegen.checks.trials import check_all  # loaded meanwhile too
 
         faults = check_all(plan)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic
-from tilegen.ir.deal import THREADS, starts_fault
+from tilegen.ir.deal import starts_fault
+from tilegen.ir.deal_limits import THREADS
 from tilegen.ir.plan import Plan, Sequences
 from tilegen.runtime.arrays import ArrayView
 from tilegen.syntax.span import Span

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilegen.ir.plan import Plan
 from tilegen.targets.hopper.built import Built as Built
 from tilegen.targets.hopper.emit import emit
@@ -22,9 +24,10 @@ def build(plan: Plan) -> Built:
     return assemble(plan, emit(plan))
 
 
-def assemble(plan: Plan, cuda: str) -> Built:
-    """`build` from the plan's CUDA text on. Nearly all of its time is spent outside Python, and without its lock."""
-    compiled = compile_cuda(directed(cuda, f"{plan.name}.cu", plan.source_name), plan.name)
+def assemble(plan: Plan, cuda: str, begun: Callable[[], None] = lambda: None) -> Built:
+    """`build` from the plan's CUDA text on. Once it has called `begun`, nearly all of its time is spent outside Python,
+    and without its lock."""
+    compiled = compile_cuda(directed(cuda, f"{plan.name}.cu", plan.source_name), plan.name, begun=begun)
     sass = disassemble(compiled.cubin)
     gates = check_gates(parse_sass(sass).function(kernel_name(plan.name)), expectations(plan))
     return Built(plan, cuda, compiled, sass, tuple(gates))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from tilegen.diagnostics.catalogue import Code, fail, fault
+from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax.span import Span
+from tilegen.targets.hopper.nvrtc_library import compile_program, nvrtc_version
 
 ARCHITECTURE = "sm_90a"
 # NVRTC puts the working directory before relative file names; under this root the outputs do not depend on it.
@@ -48,17 +49,10 @@ class Compiled:
     usage: tuple[Usage, ...]
 
 
-def nvrtc_version() -> tuple[int, int]:
-    """(major, minor) of the NVRTC in use. Raises TilegenError where there is none."""
-    try:
-        _, major, minor = _call(_nvrtc().nvrtcVersion())
-    except RuntimeError as e:  # cuda-bindings looks for the library at the first call
-        fail(Code.NVRTC_MISSING, None, reason=str(e))
-    return int(major), int(minor)
-
-
-def compile_cuda(source: str, name: str, *, include_line_info: bool = True) -> Compiled:
-    """Compile one CUDA text, reported under `name`.cu, for sm_90a.
+def compile_cuda(
+    source: str, name: str, *, include_line_info: bool = True, begun: Callable[[], None] = lambda: None
+) -> Compiled:
+    """Compile one CUDA text, reported under `name`.cu, for sm_90a. begun: called when NVRTC begins.
 
     Raises TilegenError with a diagnostic for each error, placed on the spec line that the text's `#line` names.
     """
@@ -68,7 +62,7 @@ def compile_cuda(source: str, name: str, *, include_line_info: bool = True) -> C
         options.append("-lineinfo")
     version = nvrtc_version()
     start = time.perf_counter()
-    ok, log, ptx, cubin = _compile(source, f"{name}.cu", options, ("PTX", "CUBIN"))
+    ok, log, ptx, cubin = _compile(source, f"{name}.cu", options, ("PTX", "CUBIN"), begun)
     seconds = time.perf_counter() - start
     places = _Places(source, name)
     if not ok:
@@ -177,46 +171,13 @@ def _errors(log: str, places: _Places) -> list[Diagnostic]:
 # ---- the library ---------------------------------------------------------------------------------
 
 
-def _nvrtc() -> Any:
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError as e:
-        fail(Code.NVRTC_MISSING, None, reason=str(e))
-    return nvrtc
-
-
-def _call(result: tuple[Any, ...]) -> tuple[Any, ...]:
-    if int(result[0]) != 0:
-        _, text = _nvrtc().nvrtcGetErrorString(result[0])
-        fail(Code.NVRTC_FAILED, None, reason=f"{result[0].name}: {text.decode() if text else ''}")
-    return result
-
-
-def _compile(source: str, file: str, options: list[str], wanted: tuple[str, ...]) -> tuple[bool, str, bytes, bytes]:
+def _compile(
+    source: str, file: str, options: list[str], wanted: tuple[str, ...], begun: Callable[[], None] = lambda: None
+) -> tuple[bool, str, bytes, bytes]:
     """(succeeded, log, PTX, cubin); what was not wanted or not made is empty."""
-    nvrtc = _nvrtc()
-    _, program = _call(nvrtc.nvrtcCreateProgram(_rooted(source).encode(), (_ROOT + file).encode(), 0, [], []))
-    try:
-        result = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
-        if result not in (nvrtc.nvrtcResult.NVRTC_SUCCESS, nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION):
-            _call((result,))
-        ok = result == nvrtc.nvrtcResult.NVRTC_SUCCESS
-        log = _fetch(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-        outputs = dict.fromkeys(("PTX", "CUBIN"), b"")
-        if ok:
-            for w in wanted:
-                outputs[w] = _fetch(getattr(nvrtc, f"nvrtcGet{w}Size"), getattr(nvrtc, f"nvrtcGet{w}"), program)
-        return ok, _text(log), outputs["PTX"], outputs["CUBIN"]
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _fetch(size: Any, get: Any, program: Any) -> bytes:
-    _, n = _call(size(program))
-    # Filled in place. Never bytes: of length 1, as for an empty log, they are an object that the whole process shares.
-    buffer = bytearray(int(n))
-    _call(get(program, buffer))
-    return bytes(buffer)
+    text, path = _rooted(source).encode(), (_ROOT + file).encode()
+    done = compile_program(text, path, [o.encode() for o in options], wanted, begun)
+    return done.ok, _text(done.log), done.outputs.get("PTX", b""), done.outputs.get("CUBIN", b"")
 
 
 def _text(raw: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.deal import BUCKETS, MOST_CTAS, THREADS
+from tilegen.ir.deal_limits import BUCKETS, MOST_CTAS, THREADS
 from tilegen.ir.plan import Lengths, Let, Plan, SizeParam
 from tilegen.ir.uniform import Uniform, symbols
 from tilegen.targets.hopper.emit.functions import Functions

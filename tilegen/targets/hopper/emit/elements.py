@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
     Compute,
@@ -24,6 +22,7 @@ from tilegen.ir.plan import (
     Value,
 )
 from tilegen.ir.uniform import Sym, Uniform
+from tilegen.targets.hopper.emit.literals import literal
 from tilegen.targets.hopper.emit.names import Names
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -78,20 +77,6 @@ def digit(row: str, d: Digit | None) -> str:
     inner = f"({row})" if " " in row else row
     divided = f"{inner} / {d.divide}" if d.divide > 1 else inner
     return f"{divided} % {d.modulo}" if d.modulo else divided
-
-
-def literal(value: float) -> str:
-    """A float constant, rounded to f32."""
-    with np.errstate(over="ignore"):
-        x = np.float32(value)
-    if np.isnan(x):
-        return "__int_as_float(0x7fc00000)"
-    if np.isinf(x):
-        return f"__int_as_float({'0x7f800000' if x > 0 else '0xff800000'})"
-    text = np.format_float_positional(x, unique=True, trim="0") if 1e-5 <= abs(x) < 1e9 or x == 0 else f"{x:.9g}"
-    if math.copysign(1.0, float(x)) < 0 and x == 0:
-        return "-0.0f"
-    return f"{text if any(c in text for c in '.e') else text + '.0'}f"
 
 
 @dataclass

@@ -7,7 +7,8 @@ from typing import Any
 
 from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep
 from tilegen.ir.uniform import Uniform
-from tilegen.targets.hopper.emit.elements import ElementPrinter, digit, literal
+from tilegen.targets.hopper.emit.elements import ElementPrinter, digit
+from tilegen.targets.hopper.emit.literals import literal
 from tilegen.targets.hopper.emit.scope import RoleScope
 from tilegen.targets.hopper.emit.tensors import geometry, load_pair
 

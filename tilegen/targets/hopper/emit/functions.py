@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -37,23 +37,27 @@ def environment() -> Environment:
 
 
 @cache
-def _macros() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _sources() -> dict[str, tuple[str, str]]:
+    """macro → (its file, its body). Reading them is quick; a file is compiled when a kernel needs one of its macros."""
+    found = {}
     for file in _FILES:
-        module = environment().get_template(file).module
-        found |= {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
+        source = (resource("templates", "hopper") / file).read_text(encoding="utf-8")
+        for name, body in re.findall(r"{% macro (\w+)\(.*?%}(.*?){% endmacro %}", source, re.S):
+            found[name] = file, body
+    return found
+
+
+@cache
+def _macro(name: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(environment().get_template(_sources()[name][0]).module, name)
     return found
 
 
 @cache
 def _words(macro: str) -> frozenset[str]:
     """The identifiers that a macro writes itself."""
-    for file in _FILES:
-        source = (resource("templates", "hopper") / file).read_text(encoding="utf-8")
-        if found := re.search(rf"{{% macro {macro}\(.*?%}}(.*?){{% endmacro %}}", source, re.S):
-            plain = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}|//[^\n]*|\"[^\"\n]*\"", " ", found[1], flags=re.S)
-            return frozenset(re.findall(r"[A-Za-z_]\w*", plain))
-    raise KeyError(macro)
+    plain = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}|//[^\n]*|\"[^\"\n]*\"", " ", _sources()[macro][1], flags=re.S)
+    return frozenset(re.findall(r"[A-Za-z_]\w*", plain))
 
 
 class Functions:
@@ -75,7 +79,7 @@ class Functions:
     def specific(self, wish: str, macro: str, **fields: object) -> str:
         """The name of a function made for one kind of op; the same text under the same wish is one function."""
         calls = {parameter: self.helper(called) for parameter, called in _CALLS.get(macro, {}).items()}
-        text = str(_macros()[macro](name=_NAME, **calls, **fields)).strip("\n")
+        text = str(_macro(macro)(name=_NAME, **calls, **fields)).strip("\n")
         key = (wish, text)
         if key not in self._named:
             name = self._named[key] = self.names.give(("function", key), wish)
