@@ -51,8 +51,8 @@ def random(*shape: int) -> Array:
     return np.random.default_rng(prod(shape)).standard_normal(shape).astype(BF16)
 
 
-def check(q: Array, k: Array, v: Array, **outputs: Array) -> None:
-    out = attention()(Q=q, K=k, V=v, **outputs)
+def check(q: Array, k: Array, v: Array, kernel: Kernel | None = None, **outputs: Array) -> None:
+    out = (kernel or attention())(Q=q, K=k, V=v, **outputs)
     o, lse = formulas.attention(q, k, v, scale=D**-0.5, causal=True)
     np.testing.assert_allclose(out.O.astype(np.float64), o, atol=2e-2, rtol=2e-2)
     np.testing.assert_allclose(out.LSE, lse, atol=1e-4)
@@ -89,9 +89,16 @@ def test_outputs_with_strides_and_margins(order: tuple[int, ...]) -> None:
     assert lse_untouched()
 
 
-def test_outputs_may_lie_backwards() -> None:
+def test_outputs_stored_by_rows_may_lie_backwards() -> None:
     o, lse = np.full((B, S, H, D), np.nan, BF16), np.full((B, H, S), np.nan, np.float32)
-    check(*random(3, B, S, H, D), O=o[:, ::-1], LSE=lse[..., ::-1])
+    inputs, backwards = random(3, B, S, H, D), {"O": o[:, ::-1], "LSE": lse[..., ::-1]}
+    with pytest.raises(tilegen.TilegenError, match="write `via O rows` in the schedule"):
+        attention()(**dict(zip("QKV", inputs, strict=True)), **backwards)
+    assert np.isnan(o).all() and np.isnan(lse).all()
+    text = (SAMPLES / "fa3_fwd.tile").read_text()
+    assert "via O tma" in text
+    by_rows = tilegen.compile(text.replace("via O tma", "via O rows"), D=D, causal=True)
+    check(*inputs, kernel=by_rows, **backwards)
 
 
 @NO_FAR_ARRAYS

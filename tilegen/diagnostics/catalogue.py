@@ -604,7 +604,10 @@ class Code(enum.Enum):
     )
     TMA_STRIDE_RANGE = Entry(
         "{tensor}: the stride of {axis} is out of TMA's range",
-        ("copy {tensor} into a contiguous array",),
+        (
+            "copy {tensor} into a contiguous array",
+            "if {tensor} is an output, write `via {tensor} rows` in the schedule: rows may lie anywhere",
+        ),
         "cuTensorMapEncodeTiled: globalStrides are below 2**40",
     )
     TMA_BOX = Entry(
@@ -759,7 +762,10 @@ class Code(enum.Enum):
     )
     ARRAY_BACKWARDS = Entry(
         "{tensor} lies backwards in memory along its dimension {dim}, and TMA steps forwards only",
-        ("copy {tensor} into a contiguous array",),
+        (
+            "copy {tensor} into a contiguous array",
+            "if {tensor} is an output, write `via {tensor} rows` in the schedule: rows may lie anywhere",
+        ),
         "cuTensorMapEncodeTiled: globalStrides are not negative",
     )
     ARRAY_ALIGNMENT = Entry(
