@@ -14,7 +14,6 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from benchmarks.builds import SAMPLES
 from benchmarks.contest import contestants, finished, parser, requested, say, settings, temporary_folder
 from benchmarks.providers import Tilegen
 from tilegen.bench.contest import compete
-from tilegen.bench.exact import Distance, attention, attention_distance, causal
+from tilegen.bench.distance import Distance
 from tilegen.bench.peers import AbsentError, Flex, Provider
 from tilegen.bench.workloads import Attention, normal
 
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Form:
-    """A dense form, [B, S, H, D] with a key head to a query head. `sample`: its spec; `score`: what `exact.attention`
-    takes, given the inputs; `flex`: score_mod and mask_mod, likewise; `more`: inputs and scalars besides Q, K and V."""
+    """A dense form, [B, S, H, D] with a key head to a query head. `sample`: its spec; `window`: keys to the
+    left of the diagonal that a query sees."""
 
     name: str
     sample: str
@@ -47,7 +46,7 @@ class Form:
     T: str = "bf16"
     tokens: int = 16384
     hidden: int = 2048
-    window: int | None = None  # keys to the left of the diagonal
+    window: int | None = None
 
     @property
     def spec(self) -> str:
@@ -98,20 +97,22 @@ class Form:
         return {"cap": 30.0}
 
     def exact(self, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        q, k, v = (inputs[name] for name in ("Q", "K", "V"))
-        return attention(q, k, v, partial(self._score, inputs))
+        import torch
 
-    def _score(self, inputs: Mapping[str, Any], s: Tensor, i: Tensor, j: Tensor, h: int) -> Tensor:
-        if self.window is not None:
-            s.masked_fill_(j < i - self.window, float("-inf"))
-        elif self.name == "alibi":
-            s += inputs["slope"][h] * (j - i)
-        else:
-            s.div_(inputs["cap"]).tanh_().mul_(inputs["cap"])
-        return causal(s, i, j, h) if self.causal else s
+        from tilegen.bench.exact import attention
+
+        def near(batch: int, i: Tensor, j: Tensor) -> Tensor:
+            return j >= i - self.window
+
+        of_scores = {name: inputs[name] for name in ("cap", "slope") if name in inputs}
+        seen = near if self.window is not None else None
+        q, k, v = (inputs[name] for name in ("Q", "K", "V"))
+        return attention(q, k, v, self.causal, **of_scores, seen=seen, dtype=torch.float32)
 
     def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, Tensor]) -> Distance:
-        return attention_distance(outputs, exact)
+        from tilegen.bench.exact import attention_distance
+
+        return attention_distance(*outputs, *exact)
 
 
 def flex_change(form: Any, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -188,17 +189,21 @@ class Ragged:
         """O [1, tokens, H, D] and LSE [1, H, tokens]."""
         import torch
 
+        from tilegen.bench.exact import attention
+
         o, lse, start = [], [], 0
         for n in self.lengths:
             q, k, v = (inputs[name][None, start : start + n] for name in ("Q", "K", "V"))
-            found = attention(q, k, v, causal if self.causal else None)
+            found = attention(q, k, v, self.causal, dtype=torch.float32)
             o.append(found[0])
             lse.append(found[1])
             start += n
         return torch.cat(o, 1), torch.cat(lse, 2)
 
     def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, Tensor]) -> Distance:
-        return attention_distance(tuple(x[None] for x in outputs), exact)
+        from tilegen.bench.exact import attention_distance
+
+        return attention_distance(*(x[None] for x in outputs), *exact)
 
 
 FORMS: Mapping[str, list[Form | Ragged]] = {

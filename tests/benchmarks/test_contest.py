@@ -15,7 +15,7 @@ import pytest
 
 from tilegen.bench import contest
 from tilegen.bench.contest import Settings, compete
-from tilegen.bench.exact import Distance
+from tilegen.bench.distance import Distance
 from tilegen.bench.peers import AbsentError, Flash, Flex, Provider
 from tilegen.bench.rounds import Elsewhere, Sample, by_the_clock
 
@@ -45,7 +45,7 @@ class Work:
     def distance(self, outputs: tuple[float, ...], exact: float) -> Distance:
         away = abs(outputs[0] - exact)
         finite = ["O is not finite in 1 of 1 places"] if outputs[0] != outputs[0] else []
-        return Distance(away, None, finite or (["O is off"] if away > 1e-3 else []))
+        return Distance(away, faults=finite or (["O is off"] if away > 1e-3 else []))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.references import attention, attention_distance
 from tests.gpu.tensors import DEVICE, TYPES, generator, judge, kernel, place, run_twice
+from tilegen.bench.exact import attention, attention_distance
 
 Seen = Callable[[int, Tensor, Tensor], Tensor]  # batch, positions of queries [rows, 1], of keys [Sk]
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.references import attention, attention_distance, rounding_error
 from tests.gpu.tensors import DEVICE, TYPES, Placed, generator, judge, kernel, place, run, run_twice, same_bits
+from tilegen.bench.exact import attention, attention_distance, rounding_error
 from tilegen.bench.gpu_worker import finish
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime.kernel import Kernel

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.references import Distance, attention, attention_distance, distance, lse_distance
 from tests.gpu.tensors import DEVICE, TYPES, Placed, generator, judge, kernel, place, run_twice, same_bits
+from tilegen.bench.distance import Distance
+from tilegen.bench.exact import attention, attention_distance, distance, lse_distance
 from tilegen.bench.gpu_worker import finish
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import TensorShape

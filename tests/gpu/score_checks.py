@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.references import attention, attention_distance
 from tests.gpu.tensors import DEVICE, TYPES, Placed, generator, judge, kernel, place, run, run_twice
+from tilegen.bench.exact import attention, attention_distance
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime.kernel import Kernel
 

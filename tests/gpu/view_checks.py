@@ -12,8 +12,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from benchmarks.references import attention, attention_distance
 from tests.gpu.tensors import DEVICE, TYPES, generator, judge, kernel
+from tilegen.bench.exact import attention, attention_distance
 from tilegen.bench.gpu_worker import finish
 from tilegen.runtime.kernel import Kernel
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tilegen.bench.exact import Distance
+    from tilegen.bench.distance import Distance
 
 
 class Workload(Protocol):
@@ -79,15 +79,17 @@ class Attention:
         return normal({"Q": query, "K": key, "V": key}, self.T, seed)
 
     def exact(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        from tilegen.bench.exact import attention, causal
+        import torch
 
-        return attention(inputs["Q"], inputs["K"], inputs["V"], causal if self.causal else None)
+        from tilegen.bench.exact import attention
+
+        return attention(inputs["Q"], inputs["K"], inputs["V"], self.causal, dtype=torch.float32)
 
     def distance(self, outputs: tuple[Tensor, ...], exact: tuple[Tensor, Tensor]) -> Distance:
         """`outputs`: O, and LSE where there is one."""
         from tilegen.bench.exact import attention_distance
 
-        return attention_distance(outputs, exact)
+        return attention_distance(outputs[0], outputs[1] if len(outputs) > 1 else None, *exact)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-references: Any = pytest.importorskip("benchmarks.references")
+module: Any = pytest.importorskip("tilegen.bench.exact")
 
 
 def inputs(Sq: int, Sk: int, heads: int, seed: int) -> list[Any]:
@@ -19,7 +19,7 @@ def inputs(Sq: int, Sk: int, heads: int, seed: int) -> list[Any]:
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_exact_result(causal: bool) -> None:
     q, k, v = inputs(5, 7, 3, 1)
-    o, lse = references.attention(q, k, v, causal)
+    o, lse = module.attention(q, k, v, causal)
     s = torch.einsum("bqhd,bkhd->bhqk", q.double(), k.double()) / 8
     if causal:
         s = s.masked_fill(torch.ones(5, 7, dtype=torch.bool).triu(3), float("-inf"))
@@ -37,27 +37,27 @@ def rounded(q: Any, k: Any, v: Any, shift: float) -> Any:
 
 def test_the_error_of_rounding_is_its_root_mean_square() -> None:
     q, k, v = inputs(1, 137, 400, 2)
-    exact, _ = references.attention(q, k, v, False)
-    expected = references.rounding_error(q, k, v, False, rounded=torch.bfloat16)
+    exact, _ = module.attention(q, k, v, False)
+    expected = module.rounding_error(q, k, v, False, rounded=torch.bfloat16)
     assert expected.shape == (2, 400)
     found = []
     for shift in (0.3, 0.6, 2.9):
         error = (rounded(q, k, v, shift) - exact).norm(dim=(1, 3)) / exact.norm(dim=(1, 3))
         found.append(error / expected)
-        assert found[-1].max() < references.TIMES_EXPECTED
+        assert found[-1].max() < module.TIMES_EXPECTED
     assert torch.cat(found).square().mean().sqrt().item() == pytest.approx(1.0, abs=0.06)
 
 
 def test_the_error_of_rounding_with_heads_in_groups_and_rows_without_keys() -> None:
     q, k, v = inputs(3, 2, 4, 5)
     k, v = k[:, :, :2], v[:, :, :2]
-    error = references.rounding_error(q, k, v, True, 0.2, rounded=torch.float16)
+    error = module.rounding_error(q, k, v, True, 0.2, rounded=torch.float16)
     for h in range(4):
-        one = references.rounding_error(
+        one = module.rounding_error(
             q[:, 1:, h : h + 1], k[:, :, h // 2, None], v[:, :, h // 2, None], True, 0.2, rounded=torch.float16
         )
         assert torch.allclose(error[:, h], one[:, 0])
-    assert not references.rounding_error(q, k[:, :0], v[:, :0], True, rounded=torch.float16).any()
+    assert not module.rounding_error(q, k[:, :0], v[:, :0], True, rounded=torch.float16).any()
 
 
 def off(o: Any, by: float) -> Any:
@@ -67,9 +67,9 @@ def off(o: Any, by: float) -> Any:
 
 def test_few_rows_are_judged_by_the_error_of_rounding_too() -> None:
     q, k, v = inputs(1, 137, 4, 3)
-    exact, lse = references.attention(q, k, v, False)
+    exact, lse = module.attention(q, k, v, False)
     expected = torch.full((2, 4), 1.7e-3)
-    judge = references.attention_distance
+    judge = module.attention_distance
     assert judge(off(exact, 2.9e-3), lse, exact, lse, 3e-3).faults == []
     alone = judge(off(exact, 3.2e-3), lse, exact, lse, 3e-3)
     assert "off by 3.20e-03" in alone.faults[0]
@@ -89,8 +89,8 @@ def test_few_rows_are_judged_by_the_error_of_rounding_too() -> None:
 
 def test_many_rows_have_the_bound_alone() -> None:
     q, k, v = inputs(8, 137, 4, 4)
-    exact, lse = references.attention(q, k, v, False)
+    exact, lse = module.attention(q, k, v, False)
     far, expected = off(exact, 3.2e-3), torch.ones(2, 4)
-    judge = references.attention_distance
+    judge = module.attention_distance
     assert judge(far, lse, exact, lse, 3e-3, lambda: expected).faults
     assert not judge(far[:, :7], lse[..., :7], exact[:, :7], lse[..., :7], 3e-3, lambda: expected).faults
