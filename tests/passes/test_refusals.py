@@ -324,6 +324,9 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.GROUP_AXIS, schedule_of(GEMM, "group k by 2"), "group k by 2"),
     (Code.ALIAS_NAMES, attention("alias q, O"), "alias q, O"),
     (Code.ALIAS_ROOM, attention("alias O, k"), "alias O, k"),
+    (Code.PLACE_OF_TILE, attention("place q registers"), "q registers"),
+    (Code.PLACE_NOTHING, attention("place s shared"), "s shared"),
+    (Code.PLACE_NOTHING, attention("place LSE registers"), "LSE registers"),
     (Code.HINT_OF_ROWS, attention("hint O keep"), "O keep"),
     (
         Code.HINT_OF_VECTOR,
@@ -336,7 +339,6 @@ CASES: list[tuple[Code, str, str]] = [
     ),
     (Code.DIRECTIVE_UNSUPPORTED, text_of("split_reduction"), "split j by 4"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "multicast b over m"), "multicast b over m"),
-    (Code.DIRECTIVE_UNSUPPORTED, attention("place p shared"), "p shared"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "outputs C { grid m }"), "outputs C { grid m }"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "persistent counter"), "persistent counter"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a cp_async"), "a cp_async"),

@@ -101,6 +101,9 @@ EFFECTS: list[tuple[str, str, str, set[str]]] = [
     (ATTENTION, BASE, "alias O, q", {"stores"}),
     (ATTENTION, BASE, "via O tma", {"stores"}),
     (ATTENTION, BASE, "via O rows", set()),
+    (ATTENTION, BASE, "place p shared", {"placed"}),
+    (ATTENTION, BASE, "place p registers", set()),
+    (ATTENTION, BASE, "place q shared", set()),  # as tiles are
     (ATTENTION, BASE, "hint k keep, q stream", {"tiles"}),
     (ATTENTION, BASE, "hint k normal", set()),
     (ATTENTION, f"{BASE} via O tma", "hint O stream", {"stores"}),

@@ -85,7 +85,7 @@ class Process:
                     for bound in self._items(name, evaluate(total, values), mode):
                         values.update(bound)
                         yield from self._body(inner, here)
-                case ir.Sweep(inner):
+                case ir.Sweep(inner) | ir.IfVote(_, inner):  # the warps that take a vote's branch write there once more
                     yield from self._body(inner, here)
                 case _:
                     yield from self._step(operation, Site(self.name, operation, here))
@@ -250,10 +250,17 @@ class Process:
     def _issue(self, mma: ir.Mma, site: Site) -> None:
         # a product needs all four warps: it starts when each has come here (as libraries that release a slot by
         # one thread of a warpgroup rely on)
+        # What its own threads have written is another matter: they have to meet before.
+        before = self.group.common()
         self.group.stamp()
         self.group.meet()
         flights = []
         for operand, extent in operands(mma):
+            if isinstance(operand, ir.BufferOperand):
+                pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, 0, self.index, self.index)
+                self._event(site)
+                flights.append(self.machine.memory.fly(site, pieces, (operand.buffer, self.index), before))
+                continue
             stage, part, content = self._place(operand.slot)
             pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, stage, part, self.index)
             self._event(site, self.cursors[operand.slot.cursor])

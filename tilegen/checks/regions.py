@@ -14,6 +14,7 @@ from tilegen.ir.plan_walk import all_operations
 Interval = tuple[int, int]
 # The operations that touch shared memory, and the operands of products.
 Access = ir.TmaLoad | ir.TmaStore | ir.ReadShared | ir.WriteShared | ir.ScanSlot
+Shared = ir.SlotOperand | ir.BufferOperand
 
 
 class Regions:
@@ -31,7 +32,7 @@ class Regions:
         return self._cache[key]
 
     def of_operand(
-        self, operand: ir.SlotOperand, extent: int, dtype: DType, stage: int, part: int, group: int
+        self, operand: Shared, extent: int, dtype: DType, stage: int, part: int, group: int
     ) -> tuple[int, ...]:
         """Pieces that a product's operand touches; `extent`: positions along M or N."""
         key = (id(operand), extent, stage, part, group)
@@ -54,7 +55,7 @@ class Regions:
                         cuts.update(interval)
             elif isinstance(operation, ir.Mma):
                 for operand, extent in operands(operation):
-                    for stage, part, group in self._places(role, self._ring_buffer(operand.slot)):
+                    for stage, part, group in self._places(role, self._operand_buffer(operand)):
                         for interval in self._operand(operand, extent, operation.dtype, stage, part, group):
                             cuts.update(interval)
         return sorted(cuts)
@@ -77,6 +78,11 @@ class Regions:
     def _ring_buffer(self, slot: ir.Slot) -> ir.Buffer:
         return self._plan.buffer(self._plan.ring(slot.ring).buffer)
 
+    def _operand_buffer(self, operand: Shared) -> ir.Buffer:
+        if isinstance(operand, ir.SlotOperand):
+            return self._ring_buffer(operand.slot)
+        return self._plan.buffer(operand.buffer)
+
     def _buffer(self, operation: Access) -> ir.Buffer:
         if isinstance(operation, ir.TmaLoad | ir.ReadShared | ir.ScanSlot):
             return self._ring_buffer(operation.slot)
@@ -96,10 +102,12 @@ class Regions:
                 yield from _rows(buffer, base, row_offset * group, rows, cols)
 
     def _operand(
-        self, operand: ir.SlotOperand, extent: int, dtype: DType, stage: int, part: int, group: int
+        self, operand: Shared, extent: int, dtype: DType, stage: int, part: int, group: int
     ) -> Iterable[Interval]:
-        buffer = self._ring_buffer(operand.slot)
-        base = _copy(buffer, stage, part) + operand.warpgroup * group
+        buffer = self._operand_buffer(operand)
+        base = _copy(buffer, stage, part)
+        if isinstance(operand, ir.SlotOperand):
+            base += operand.warpgroup * group
         for offset in operand.offsets:
             if operand.major == "mn" and operand.swizzle:
                 # block by block along M or N: what lies between two blocks is not read
@@ -112,9 +120,9 @@ class Regions:
                 yield base + start, base + end
 
 
-def operands(mma: ir.Mma) -> Iterable[tuple[ir.SlotOperand, int]]:
+def operands(mma: ir.Mma) -> Iterable[tuple[Shared, int]]:
     """A product's operands in shared memory, each with its extent along M or N."""
-    if isinstance(mma.a, ir.SlotOperand):
+    if not isinstance(mma.a, ir.FragmentOperand):
         yield mma.a, ROWS
     yield mma.b, mma.n
 

@@ -465,6 +465,14 @@ class Code(enum.Enum):
         "the bytes of {host} cannot hold the store of {buffer}",
         ("the tile must be loaded once an item, in a part for each consumer, and be as large as the output's rows",),
     )
+    PLACE_OF_TILE = Entry(
+        "products read the tile {tile} from shared memory, where it is moved to",
+        ("leave this out: what an equation computes can be placed, such as softmax weights",),
+    )
+    PLACE_NOTHING = Entry(
+        "no product has a first factor that {name} computes",
+        ("name the equation whose values, cast to 16 bits, a product reads beside a tile",),
+    )
     HINT_OF_ROWS = Entry(
         "{output} is stored in rows from registers, which takes no hint",
         ("store it by TMA: `via {output} tma`", "leave the hint out"),

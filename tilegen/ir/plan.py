@@ -623,15 +623,27 @@ class FragmentOperand:
 
 
 @dataclass(frozen=True)
+class BufferOperand:
+    """The A operand in this warpgroup's part of a buffer that the role itself writes; fields as in SlotOperand."""
+
+    buffer: str
+    major: str
+    offsets: tuple[int, ...]
+    leading: int
+    stride: int
+    swizzle: int
+
+
+@dataclass(frozen=True)
 class Mma:
     """Issue a product: accumulator (acc) += a x b over len(offsets) k steps; zero: the first step overwrites.
 
-    Asynchronous: accumulator, A fragment and slots are in flight until a MmaWait retires `token`.
+    Asynchronous: accumulator, A fragment, buffer and slots are in flight until a MmaWait retires `token`.
     """
 
     token: str
     accumulator: str
-    a: SlotOperand | FragmentOperand
+    a: SlotOperand | FragmentOperand | BufferOperand
     b: SlotOperand
     n: int
     dtype: DType
@@ -753,7 +765,10 @@ class ReadShared:
 
 @dataclass(frozen=True)
 class WriteShared:
-    """This warpgroup's part of a buffer := source (acc), rounded to the buffer's type."""
+    """This warpgroup's part of a buffer := source (acc), rounded to the buffer's type.
+
+    A last half k step of a buffer that is wider than the source is filled up with zeros.
+    """
 
     buffer: str
     source: str
@@ -831,12 +846,12 @@ class StoreVector:
 @dataclass(frozen=True)
 class Sweep:
     """Element-wise operations carried out together, a few columns at a time, over accumulators of one width; and the
-    tiles that they read.
+    tiles that they read and the buffers that they write.
 
     Fragments stored nowhere (`Fragment.storage` empty) exist inside a Sweep only, a few columns of them at a time.
     """
 
-    body: tuple[Map | RowFold | Relayout | ReadShared, ...]
+    body: tuple[Map | RowFold | Relayout | ReadShared | WriteShared, ...]
     span: Span
     statement: str = ""
 

@@ -232,12 +232,16 @@ def _computing(operation: ir.Operation) -> str:
     raise TypeError(f"no text for {type(operation).__name__}")
 
 
-def _operand(operand: ir.SlotOperand | ir.FragmentOperand) -> str:
+def _operand(operand: ir.SlotOperand | ir.FragmentOperand | ir.BufferOperand) -> str:
     if isinstance(operand, ir.FragmentOperand):
         return operand.fragment
-    group = f" + {operand.warpgroup} * warpgroup" if operand.warpgroup else ""
+    if isinstance(operand, ir.BufferOperand):
+        where, group = f"shared {operand.buffer}", ""
+    else:
+        where = slot_text(operand.slot)
+        group = f" + {operand.warpgroup} * warpgroup" if operand.warpgroup else ""
     return (
-        f"{slot_text(operand.slot)}[{operand.major}-major, swizzle {operand.swizzle}, lbo {operand.leading}, "
+        f"{where}[{operand.major}-major, swizzle {operand.swizzle}, lbo {operand.leading}, "
         f"sbo {operand.stride}, at {_progression(operand.offsets)}{group}]"
     )
 

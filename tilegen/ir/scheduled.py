@@ -167,6 +167,7 @@ class Scheduled:
     stale: tuple[str, ...]  # exponents that are kept where no mask is needed, until a row outgrows its own
     span: Span
     dependent: bool = False  # a launch may begin under the end of the one before it on its stream
+    placed: tuple[str, ...] = ()  # computed first factors of products that stand in shared memory, not in registers
 
     def role(self, axis: str) -> AxisRole:
         return next(r for r in self.roles if r.axis == axis)

@@ -26,6 +26,8 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"turns: {', '.join(s.turns)}")
     if s.stale:
         lines.append(f"kept while it serves: {', '.join(s.stale)}")
+    if s.placed:
+        lines.append(f"operands in shared memory: {', '.join(s.placed)}")
     lines += ["", "tiles"]
     for t in s.tiles:
         how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}{_hint(t.hint)}"

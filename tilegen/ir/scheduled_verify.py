@@ -17,8 +17,8 @@ def verify(s: Scheduled) -> None:
 
     The folded program is valid; every operation is scheduled (in one phase, but for what a second loop computes
     again); products stand in batches and nothing else does; distances are 0 or more, and only operations of one
-    loop have them; every axis has one role, grid axes are ordered once each; turns name products; every output
-    has a store and rings have stages.
+    loop have them; every axis has one role, grid axes are ordered once each; turns name products; computed
+    factors of products alone are placed; every output has a store and rings have stages.
     """
     verify_folded(s.program)
     faults: list[str] = []
@@ -45,6 +45,9 @@ def verify(s: Scheduled) -> None:
         faults.append(f"the order of work items names {', '.join(s.order.axes)}, and the grid is {', '.join(grid)}")
     faults += [f"the workers share out {a}, which is not in the grid" for a in s.workers.axes if a not in grid]
     faults += [f"{t} takes turns and is no product" for t in s.turns if not isinstance(s.op(t), Product)]
+    moved = {m.name for m in s.program.tile.moves}
+    factors = {n for o in s.program.ops if isinstance(o, Product) for n in (o.a, o.b)} - moved
+    faults += [f"{n} is placed and is no computed factor of a product" for n in s.placed if n not in factors]
     faults += [f"{e} is kept and is no exponent" for e in s.stale if not isinstance(s.op(e), Exponent)]
     faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]
     outputs = sorted(t.name for t in s.program.tile.tensors if t.output)

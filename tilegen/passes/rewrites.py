@@ -15,6 +15,7 @@ from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.ir.tile import Affine
+from tilegen.passes.factors import factors_of
 from tilegen.passes.guard import with_parts
 from tilegen.passes.order import check_order
 from tilegen.passes.schedule import REGISTERS, registers_at_entry
@@ -300,6 +301,19 @@ def _lengths_differ(stream: str, program: Scheduled) -> bool:
     return any(all(side & {axis for axis, _ in p.terms} for side in sides) for p in bounds)
 
 
+def place(program: Scheduled, d: directives.Place) -> Scheduled:
+    """The first factors of products that an equation computes, or that are made of its values alone, stand in shared
+    memory; without this, they stand in registers."""
+    if any(m.name == d.name for m in program.program.tile.moves):
+        if d.where == "registers":
+            fail(Code.PLACE_OF_TILE, d.span, tile=d.name)
+        return program
+    held = factors_of(d.name, program.program)
+    if not held:
+        fail(Code.PLACE_NOTHING, d.span, name=d.name)
+    return program if d.where == "registers" else replace(program, placed=(*program.placed, *held))
+
+
 # ---- work and stores -------------------------------------------------------------------------------
 
 
@@ -393,6 +407,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Issue: issue,
     directives.Under: under,
     directives.TakeTurns: take_turns,
+    directives.Place: place,
     directives.Option: option,
     directives.Persistent: persistent,
     directives.Order: order,
@@ -404,7 +419,6 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
 _SPELLING: dict[type, str] = {
     directives.SplitReduction: "split",
     directives.Multicast: "multicast",
-    directives.Place: "place",
     directives.Outputs: "outputs",
 }
 _UNSUPPORTED = tuple(_SPELLING)

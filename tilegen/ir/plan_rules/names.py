@@ -168,8 +168,10 @@ def _references(plan: ir.Plan, path: Path, operation: ir.Operation) -> Iterator[
         yield Violation(path, f"no ring {operation.ring}")
     if isinstance(operation, ir.TmaLoad | ir.TmaStore) and operation.descriptor not in descriptors:
         yield Violation(path, f"no descriptor {operation.descriptor}")
-    if isinstance(operation, ir.TmaStore | ir.WriteShared) and operation.buffer not in buffers:
-        yield Violation(path, f"no buffer {operation.buffer}")
+    used = [operation.buffer] if isinstance(operation, ir.TmaStore | ir.WriteShared) else []
+    for name in (*used, *(p.buffer for p in parts(operation, ir.BufferOperand))):
+        if name not in buffers:
+            yield Violation(path, f"no buffer {name}")
     tensor = None
     if isinstance(operation, ir.LoadVector | ir.StoreRows | ir.StoreVector | ir.Mend):
         tensor = operation.tensor

@@ -132,7 +132,7 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
         case ir.Relayout(out, source):
             yield from _layout(get(out), "a")
             yield from _layout(get(source), "acc")
-            if get(out).cols != -(-get(source).cols // STEP) * STEP:
+            if get(out).cols != _whole_steps(get(source)):
                 yield f"{source} has {get(source).cols} columns, {out} {get(out).cols}"
         case ir.ReadShared(out, slot, row_offset):
             buffer = plan.buffer(plan.ring(slot.ring).buffer)
@@ -146,7 +146,7 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
         case ir.WriteShared(name, source):
             buffer = plan.buffer(name)
             yield from _layout(get(source), "acc")
-            if get(source).cols != buffer.cols or buffer.rows != ROWS:
+            if buffer.cols not in (get(source).cols, _whole_steps(get(source))) or buffer.rows != ROWS:
                 yield f"{name} has {buffer.rows} x {buffer.cols} elements, {source} {ROWS} x {get(source).cols}"
             yield from _part_each(buffer, role)
         case ir.TmaStore():
@@ -167,6 +167,11 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
 def _layout(fragment: ir.Fragment, wanted: str) -> Iterator[str]:
     if fragment.layout != wanted:
         yield f"{fragment.name} has layout {fragment.layout}, {wanted} is wanted"
+
+
+def _whole_steps(fragment: ir.Fragment) -> int:
+    """Its columns, rounded up to whole k steps."""
+    return -(-fragment.cols // STEP) * STEP
 
 
 def _part_each(buffer: ir.Buffer, role: ir.RolePlan) -> Iterator[str]:
@@ -227,14 +232,19 @@ def _mma(plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma) -> Iterator[str]:
     else:
         if len(mma.a.offsets) != steps:
             yield f"A has {len(mma.a.offsets)} k steps, B {steps}"
+        if isinstance(mma.a, ir.BufferOperand):
+            yield from _part_each(plan.buffer(mma.a.buffer), role)
         yield from _operand(plan, role, mma, mma.a, ROWS, "A")
     yield from _operand(plan, role, mma, mma.b, mma.n, "B")
 
 
 def _operand(
-    plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma, operand: ir.SlotOperand, extent: int, name: str
+    plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma, operand: ir.SlotOperand | ir.BufferOperand, extent: int, name: str
 ) -> Iterator[str]:
-    buffer = plan.buffer(plan.ring(operand.slot.ring).buffer)
+    if isinstance(operand, ir.SlotOperand):
+        buffer, apart = plan.buffer(plan.ring(operand.slot.ring).buffer), operand.warpgroup
+    else:
+        buffer, apart = plan.buffer(operand.buffer), 0
     if buffer.dtype != mma.dtype:
         yield f"{name}: {buffer.name} holds {buffer.dtype}, the product {mma.dtype}"
     if operand.swizzle != buffer.swizzle:
@@ -244,13 +254,13 @@ def _operand(
         return
     for what, value in (
         ("offset", next((o for o in operand.offsets if o % 16), 0)),
-        ("warpgroup offset", operand.warpgroup),
+        ("warpgroup offset", apart),
         ("stride", operand.stride),
         ("leading offset", operand.leading),
     ):
         if value % 16 or value < 0:
             yield f"{name}: {what} {value} is no multiple of 16"
-    last = operand.warpgroup * (role.warpgroups - 1)
+    last = apart * (role.warpgroups - 1)
     for offset in operand.offsets:
         start, end = operand_span(operand, offset, extent, mma.dtype)
         if start < 0 or end + last > buffer.stage_bytes:
@@ -261,8 +271,8 @@ def _operand(
             return
 
 
-def operand_span(operand: ir.SlotOperand, offset: int, extent: int, dtype: DType) -> tuple[int, int]:
-    """The bytes of a slot, [start, end), between which the k step at `offset` lies, for warpgroup 0.
+def operand_span(operand: ir.SlotOperand | ir.BufferOperand, offset: int, extent: int, dtype: DType) -> tuple[int, int]:
+    """The bytes of a slot or a part, [start, end), between which the k step at `offset` lies, for warpgroup 0.
 
     `extent`: positions along M or N. A swizzled line counts whole, since the pattern spreads a step over it.
     """

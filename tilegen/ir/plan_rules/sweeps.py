@@ -11,7 +11,8 @@ from tilegen.ir.plan_walk import body_of, fragments_read, fragments_written, ope
 # Arithmetic on registers: nothing that another warp could wait for.
 MENDING = (ir.Let, ir.Init, ir.Map, ir.Mask, ir.Mend, ir.LoadVector)
 MENDING_CONTROL = (ir.For, ir.If)
-VOTED = (ir.LetFloat, ir.Init, ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.Sweep)
+# A warp writes to shared memory the rows that it holds, and others read them after a meeting only.
+VOTED = (ir.LetFloat, ir.Init, ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.WriteShared, ir.Sweep)
 
 
 def check_sweep(role: ir.RolePlan, sweep: ir.Sweep) -> Iterator[str]:

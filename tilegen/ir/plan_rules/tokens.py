@@ -22,6 +22,7 @@ class _Flying:
     token: str
     accumulator: str  # storage
     operand: str | None  # storage of the A fragment
+    buffer: str | None  # that holds A
     slots: tuple[tuple[str, int | None, int], ...]
 
 
@@ -104,10 +105,13 @@ class _Analysis:
         operand = self._storage(mma.a.fragment) if isinstance(mma.a, ir.FragmentOperand) else None
         # products may follow one another in one accumulator: the tensor core keeps their order
         slots = tuple(dict.fromkeys((s.ring, s.part, state.position(s.cursor)) for s in parts(mma, ir.Slot)))
-        return replace(state, open=(*state.open, _Flying(mma.token, accumulator, operand, slots)))
+        buffer = mma.a.buffer if isinstance(mma.a, ir.BufferOperand) else None
+        return replace(state, open=(*state.open, _Flying(mma.token, accumulator, operand, buffer, slots)))
 
     def _touch(self, operation: ir.Operation, path: Path, state: _State) -> None:
         for f in state.flying:
+            if isinstance(operation, ir.WriteShared) and operation.buffer == f.buffer:
+                self._report(path, f"{f.token} is in flight and reads {f.buffer}")
             for name in dict.fromkeys((*fragments_read(operation), *fragments_written(operation))):
                 storage = self._storage(name)
                 if storage == f.accumulator:

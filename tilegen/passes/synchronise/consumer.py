@@ -22,6 +22,7 @@ from tilegen.ir.folded import (
 from tilegen.ir.plan import (
     Advance,
     ArriveEmpty,
+    BufferOperand,
     Cursor,
     For,
     Fragment,
@@ -442,6 +443,9 @@ class Consumer:
                 self._wait_full(tile)
         if first:
             self.out.append(OrderWait(ORDER_ID, batch.span, products[0].statement))
+        elif any(n in s.placed for o in products if isinstance(o, Product) for n in (o.a, o.b)):
+            # every warp's rows must be there: a turn brings them together too
+            self.out.append(GroupSync(self.stores.group_id, batch.span, products[0].statement))
         self.out.append(MmaFence(batch.span, products[0].statement))
         registers: set[str] = set()
         tiles: list[str] = []
@@ -488,7 +492,7 @@ class Consumer:
             fail(Code.MMA_WIDTH, o.span, product=o.statement, got=str(n), wanted="a multiple of 8, at most 256")
         accumulator = self.values.accumulator(o, n)
         held = {self.values.register(accumulator)}
-        left: SlotOperand | FragmentOperand
+        left: SlotOperand | FragmentOperand | BufferOperand
         if a in self.c.tiles:
             ga = self.c.tiles[a]
             if {p.axis for n in ga.move.axes if (p := row_part(n, s))} != set(s.workers.axes):
@@ -497,9 +501,8 @@ class Consumer:
             apart = self.c.rings[a].parts > 1
             left = self._slot_operand(a, operand(ga, contracted, by_rows=not apart))
         else:
-            packed = self.values.operand(a)
-            left = FragmentOperand(packed)
-            held.add(self.values.register(packed))
+            left = self.values.operand(a)
+            held.add(self.values.register(a))
         right = self._slot_operand(b, operand(gb, contracted, by_rows=False))
         zero = not carried(o, self.c.stream)
         return Mma(o.name, accumulator, left, right, n, o.dtype, zero, o.span, o.statement), held

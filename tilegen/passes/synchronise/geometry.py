@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Product
 from tilegen.ir.plan import Descriptor, Digit, MapDim
 from tilegen.ir.scheduled import Scheduled
@@ -214,8 +215,7 @@ def _line(move: Move, width: int, held: bool) -> int:
     """Bytes of a line for rows of `width` bytes: of a held axis the swizzle that stores least, and of equals the
     widest; of others one that cuts the row evenly, since what lies behind a block is no padding."""
     if held:
-        narrowest = 32 if width <= 32 else 64  # narrower lines cost the engines more than a little room saves
-        return min((s for s in SWIZZLES if s >= narrowest), key=lambda s: up(width, s))
+        return _padded_line(width)
     for swizzle in SWIZZLES:
         if width % swizzle == 0:
             return swizzle
@@ -223,6 +223,39 @@ def _line(move: Move, width: int, held: bool) -> int:
     assert isinstance(last, Affine)
     got, wanted = f"{width} bytes", f"a multiple of {SWIZZLES[-1]} bytes"
     fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=last.terms[0][0], got=got, wanted=wanted)
+
+
+def _padded_line(width: int) -> int:
+    narrowest = 32 if width <= 32 else 64  # narrower lines cost the engines more than a little room saves
+    return min((s for s in SWIZZLES if s >= narrowest), key=lambda s: up(width, s))
+
+
+@dataclass(frozen=True)
+class FactorGeometry:
+    """A computed first factor in shared memory: a warpgroup's 64 rows, `cols` columns in whole k steps."""
+
+    dtype: DType
+    cols: int
+    line: int  # bytes of a chunk's row, and the swizzle
+    span: Span
+
+    @property
+    def chunk(self) -> int:
+        return self.line // self.dtype.bytes
+
+    @property
+    def bytes(self) -> int:
+        return up(self.cols, self.chunk) * self.dtype.bytes * WARPGROUP_ROWS
+
+    @property
+    def operand(self) -> Operand:
+        offsets = _along_lines(self.cols // K_STEP, self.line, WARPGROUP_ROWS)
+        return Operand("k", offsets, 0, 16, ATOM_ROWS * self.line, self.line)
+
+
+def factor_geometry(width: int, dtype: DType, span: Span) -> FactorGeometry:
+    cols = up(width, K_STEP)
+    return FactorGeometry(dtype, cols, _padded_line(cols * dtype.bytes), span)
 
 
 def descriptor(name: str, g: TileGeometry, scheduled: Scheduled, *, store: bool, span: Span) -> Descriptor:
@@ -383,17 +416,22 @@ def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:
 
     by_rows: the operand's other direction is shared out to the warpgroups (64 positions each).
     """
-    steps, steps_per_line = g.depth(contracted) // K_STEP, g.line // K_STEP_BYTES
+    steps = g.depth(contracted) // K_STEP
     atom = ATOM_ROWS * g.line
-    if g.col_axis == contracted:  # contiguous along k: step inside the swizzle line, then to the next chunk
-        offsets = tuple(
-            (n // steps_per_line) * g.lines * g.line + (n % steps_per_line) * K_STEP_BYTES for n in range(steps)
-        )
+    if g.col_axis == contracted:
+        offsets = _along_lines(steps, g.line, g.lines)
         return Operand("k", offsets, WARPGROUP_ROWS * g.line if by_rows else 0, 16, atom, g.swizzle)
     offsets = tuple(n * K_STEP * g.line for n in range(steps))
     # contiguous along m or n: chunks of `chunk` positions lie lines * line apart
     apart = g.lines * g.line
     return Operand("mn", offsets, (WARPGROUP_ROWS // g.chunk) * apart if by_rows else 0, apart, atom, g.swizzle)
+
+
+def _along_lines(steps: int, line: int, lines: int) -> tuple[int, ...]:
+    """Where the k steps of an operand that is contiguous along k begin: inside the swizzled line, then in the next
+    chunk."""
+    a_line = line // K_STEP_BYTES
+    return tuple((n // a_line) * lines * line + (n % a_line) * K_STEP_BYTES for n in range(steps))
 
 
 def check_product_tile(g: TileGeometry, contracted: str, span: Span, product: str) -> None:

@@ -43,7 +43,7 @@ from tilegen.passes.synchronise.context import Context, storage, symbols_in
 from tilegen.passes.synchronise.geometry import TileGeometry, descriptor, tile_geometry, up
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.producer import producer
-from tilegen.passes.synchronise.rows import check_rows, row_part
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, check_rows, row_part
 from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
 from tilegen.passes.synchronise.sequences import sequence_table, unit_axes, unit_lets
 from tilegen.passes.synchronise.stores import Stores, staging_name
@@ -82,6 +82,7 @@ def synchronise(s: Scheduled) -> Plan:
     consumer_body, consumer_cursors, fragments = Consumer(context, values, stores).build()
     producer_body, producer_cursors = producer(context)
     buffers, top = _staging(s, stores, buffers, top)
+    buffers, top = _factors(s, values, buffers, top)
     rings, top = _barriers(rings, context, top)
     threads = 128 * (1 + s.workers.count)
     entry = registers_at_entry(s.workers.count)
@@ -242,6 +243,32 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
                 s.store(output).span,
             )
         )
+    return tuple(out), top
+
+
+def _factors(s: Scheduled, values: Values, buffers: tuple[Buffer, ...], top: int) -> tuple[tuple[Buffer, ...], int]:
+    """The buffers with those of computed factors, a part for each consumer."""
+    out = list(buffers)
+    for name, g in values.placed.items():
+        stage = up(g.bytes, ALIGNMENT)
+        out.append(
+            Buffer(
+                name,
+                g.dtype,
+                WARPGROUP_ROWS,
+                g.cols,
+                g.chunk,
+                g.line,
+                g.line,
+                top,
+                stage,
+                1,
+                s.workers.count,
+                None,
+                g.span,
+            )
+        )
+        top += stage * s.workers.count
     return tuple(out), top
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -18,11 +19,14 @@ from tilegen.ir.folded import (
     Weight,
 )
 from tilegen.ir.plan import (
+    BufferOperand,
     Compute,
     Coordinate,
     Element,
     ElementExpr,
+    FenceAsync,
     Fragment,
+    FragmentOperand,
     IfVote,
     Init,
     LetFloat,
@@ -40,6 +44,7 @@ from tilegen.ir.plan import (
     Slot,
     Sweep,
     Value,
+    WriteShared,
 )
 from tilegen.ir.scheduled import Phase
 from tilegen.ir.tile import Affine, Cast, Clause, Expr, Move, Read
@@ -51,9 +56,11 @@ from tilegen.passes.synchronise.context import Context, _becomes_operand, carrie
 from tilegen.passes.synchronise.elements import lower, place
 from tilegen.passes.synchronise.geometry import (
     K_STEP,
+    FactorGeometry,
     Shape,
     affine_position,
     extent_in_tile,
+    factor_geometry,
     row_limit,
     up,
     value_shape,
@@ -93,6 +100,7 @@ class Values:
     vectors: dict[tuple[str, object], str] = field(default_factory=dict)  # tensor read -> its fragment
     tile_reads: dict[str, str] = field(default_factory=dict)  # tile -> fragment, this iteration
     factors: dict[str, Operation] = field(default_factory=dict)
+    placed: dict[str, FactorGeometry] = field(default_factory=dict)  # first factors of products in shared memory
     moving: frozenset[str] = frozenset()  # exponents that the phase at hand computes; the others are final
 
     # ---- fragments ----
@@ -114,7 +122,8 @@ class Values:
         return self.in_place.get(value, value)
 
     def register(self, fragment: str) -> str:
-        return self.known[self.fragment_of(fragment)].storage
+        """What a product has in flight with it: the registers of a fragment, or a factor's own place in memory."""
+        return fragment if fragment in self.placed else self.known[self.fragment_of(fragment)].storage
 
     def registers_of(self, value: str) -> frozenset[str]:
         return frozenset((self.register(value),)) if self.fragment_of(value) in self.known else frozenset()
@@ -167,10 +176,25 @@ class Values:
         assert self.known[name].cols == n, (name, self.known[name].cols, n)
         return name
 
-    def operand(self, value: str) -> str:
-        """A value as the first factor of a product, packed in registers."""
+    def operand(self, value: str) -> FragmentOperand | BufferOperand:
+        """A value as the first factor of a product: packed in registers, or in shared memory."""
+        if value in self.placed:
+            how = self.placed[value].operand
+            return BufferOperand(value, how.major, how.offsets, how.leading, how.stride, how.swizzle)
         assert self.known[value].layout == "a", value
-        return value
+        return FragmentOperand(value)
+
+    def _make_operand(self, o: Elementwise, source: str, width: int) -> Relayout | WriteShared:
+        """A value in a fragment as the first factor of a product."""
+        if o.name in self.c.scheduled.placed:
+            self.placed.setdefault(o.name, factor_geometry(width, o.dtype, o.span))
+            return WriteShared(o.name, source, o.span, o.statement)
+        self._fragment(o.name, "a", up(width, K_STEP), o.span, dtype=o.dtype)
+        return Relayout(o.name, source, o.span, o.statement)
+
+    def _to_engines(self, made: Iterable[Elementwise]) -> list[FenceAsync]:
+        """What products are to see of factors that were written to shared memory."""
+        return [FenceAsync(o.span, o.statement) for o in made if o.name in self.placed][:1]
 
     # ---- floats that are uniform ----
 
@@ -456,13 +480,13 @@ class Values:
         running, shift = self.state(e), self.shift(e)
         new, scale, grown = (self._fragment(f"{e.name}.{part}", "row", 1, span) for part in ("new", "scale", "grown"))
         transient = self._transient(f"{weight.name}.here", source, span)
-        body: list[Map | RowFold | Relayout | ReadShared] = [
+        body: list[Map | RowFold | Relayout | ReadShared | WriteShared] = [
             Map(transient, self._weighted(weight, source), weight.span, weight.statement)
         ]
         parts = {o.name: self._fragment(f"{o.name}.part", "row", 1, o.span) for o in group.sums}
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
-        packed = [self._fragment(o.name, "a", cols, o.span, dtype=o.dtype) for o in group.casts]
-        body += [Relayout(p, transient, o.span, o.statement) for p, o in zip(packed, group.casts, strict=True)]
+        body += [self._make_operand(o, transient, cols) for o in group.casts]
+        packed = [o.name for o in group.casts]
         step: list[Operation] = [*self._shift_lead(weight), Sweep(tuple(body), span, name)]
         states = [self.state(o) for o in group.sums]
         small = Compute("le", (Element(next(iter(parts.values()))), Literal(group.limit)))
@@ -486,6 +510,7 @@ class Values:
             *step,
             Map(grown, Compute("select", (calm, Literal(0.0), vote)), span, name),
             IfVote(grown, tuple(exact), span, name),
+            *self._to_engines(group.casts),
         ]
         operations += [
             Map(x, Compute("add", (Element(x), Element(p))), span, name)
@@ -552,9 +577,8 @@ class Values:
         if _becomes_operand(o, self.c.scheduled):
             assert isinstance(o.value, Cast)
             source = self._as_fragment(o, o.value.value, shape, element, before)
-            out = self._fragment(o.name, "a", up(shape.width, K_STEP), o.span, dtype=o.dtype)
-            before.append(Relayout(out, source, o.span, o.statement))
-            return self._made(before, out, source, *touched, read_tiles=tuple(tiles))
+            before += [self._make_operand(o, source, shape.width), *self._to_engines((o,))]
+            return self._made(before, o.name, source, *touched, read_tiles=tuple(tiles))
         value = lower(o.value, shape, self.c.scheduled, element)
         if shape.layout == "acc":
             value = self._once_a_row(value, o, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep
+from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep, WriteShared
 from tilegen.ir.uniform import Uniform
 from tilegen.targets.hopper.emit.elements import ElementPrinter, digit
 from tilegen.targets.hopper.emit.literals import literal
@@ -238,6 +238,8 @@ def sweep(r: RoleScope, op: Sweep) -> str:
         elif isinstance(o, ReadShared):
             steps.append(_read(printer, r, o))
             registers = r.fragments[o.out].registers
+        elif isinstance(o, WriteShared):
+            steps.append(_write(printer, r, o))
         elif isinstance(o, RowFold):
             out = printer.fragment(r.fragments[o.out], written=True)
             chains = names.give(("chains", o.out), f"{o.out}_chains")
@@ -287,6 +289,24 @@ def _read(printer: ElementPrinter, r: RoleScope, op: ReadShared) -> dict[str, ob
     printer.local[op.out] = f"{here}[i]"
     load = load_pair(r, buffer)
     return {"kind": "read", "here": here, "at": at, "half": half, "load": load, "bytes": buffer.dtype.bytes, **g}
+
+
+def _write(printer: ElementPrinter, r: RoleScope, op: WriteShared) -> dict[str, object]:
+    """Elements to a buffer, sixteen columns at a time. The address of the lane's matrix row is worked out once, as in
+    `_read`."""
+    buffer = r.plan.buffer(op.buffer)
+    if buffer.dtype.bits != 16 or r.fragments[op.source].cols % 16:
+        raise ValueError(f"{op.buffer}: a sweep writes 16-bit elements, sixteen columns at a time")
+    names, g = printer.names, geometry(r, buffer)
+    tile, at = names.give(("tile", op.buffer), op.buffer), names.give(("at", op.buffer), f"{op.buffer}_at")
+    words = names.give(("words", op.buffer), f"{op.buffer}_words")
+    printer.parameters.append((f"unsigned {tile}", r.part(op.buffer)))
+    row, half = "(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 16)", "threadIdx.x % 32 / 16 * 16"
+    printer.before.append(f"const unsigned {at} = {g['swizzle']}({tile} + {row} * {buffer.line} + {half});")
+    printer.before.append(f"unsigned {words}[4];")
+    pack = r.functions.specific(f"pack_{buffer.dtype}", "pack", type=buffer.dtype.value)
+    source, write = _four(printer, r, op.source), r.functions.helper("write_matrices")
+    return {"kind": "write", "words": words, "at": at, "source": source, "pack": pack, "write": write, **g}
 
 
 def _four(printer: ElementPrinter, r: RoleScope, fragment: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import FragmentOperand, Mma, MmaCommit, MmaFence, MmaWait, SlotOperand
+from tilegen.ir.plan import BufferOperand, FragmentOperand, Mma, MmaCommit, MmaFence, MmaWait, SlotOperand
 from tilegen.targets.hopper.emit.flight import fragments
 from tilegen.targets.hopper.emit.scope import RoleScope
 
@@ -43,7 +43,10 @@ def mma(r: RoleScope, op: Mma) -> str:
         {"instruction": _from_shared(r, op, op.a, overwrite=op.zero and n == 0), "a": x >> 4, "b": y >> 4}
         for n, (x, y) in enumerate(zip(op.a.offsets, op.b.offsets, strict=True))
     ]
-    a = local.give("a", op.a.slot.ring)
+    if isinstance(op.a, SlotOperand):
+        a, a_address = local.give("a", op.a.slot.ring), r.slot(op.a.slot, 0, op.a.warpgroup)
+    else:
+        a, a_address = local.give("a", op.a.buffer), r.part(op.a.buffer)
     call = r.functions.specific(
         name,
         "product_shared",
@@ -54,20 +57,21 @@ def mma(r: RoleScope, op: Mma) -> str:
         steps=steps,
         **shared,
     )
-    return f"{call}({r.array(op.accumulator)}, {r.slot(op.a.slot, 0, op.a.warpgroup)}, {b_address});"
+    return f"{call}({r.array(op.accumulator)}, {a_address}, {b_address});"
 
 
-def _uniform(r: RoleScope, operand: SlotOperand) -> str:
+def _uniform(r: RoleScope, operand: SlotOperand | BufferOperand) -> str:
     """The function that brings a moving slot's descriptor to a uniform register: behind the loop of a wait some
     compilers no longer see that its stage is the same in every thread (NVRTC 13.0: 26 moves a step)."""
-    return r.functions.helper("uniform") if r.plan.ring(operand.slot.ring).depth > 1 else ""
+    moving = isinstance(operand, SlotOperand) and r.plan.ring(operand.slot.ring).depth > 1
+    return r.functions.helper("uniform") if moving else ""
 
 
 def _form(op: Mma, where: str, *, overwrite: bool) -> str:
     return f"wgmma_m64n{op.n}k16_{where}" + ("_first" if overwrite else "")
 
 
-def _from_shared(r: RoleScope, op: Mma, a: SlotOperand, *, overwrite: bool) -> str:
+def _from_shared(r: RoleScope, op: Mma, a: SlotOperand | BufferOperand, *, overwrite: bool) -> str:
     return r.functions.specific(
         _form(op, "shared", overwrite=overwrite),
         "wgmma_shared",
@@ -93,12 +97,12 @@ def _from_registers(r: RoleScope, op: Mma, *, overwrite: bool) -> str:
     )
 
 
-def _leading(operand: SlotOperand) -> str:
+def _leading(operand: SlotOperand | BufferOperand) -> str:
     """The leading-dimension offset where a descriptor's low word has it."""
     return f"0x{operand.leading >> 4 << 16:x}"
 
 
-def _high(operand: SlotOperand) -> str:
+def _high(operand: SlotOperand | BufferOperand) -> str:
     """A descriptor's high word: stride offset and swizzle."""
     return f"0x{operand.stride >> 4 | _SWIZZLE_CODE[operand.swizzle] << 30:x}"
 

@@ -69,7 +69,8 @@ def write_shared(r: RoleScope, op: WriteShared) -> str:
     wish = f"write_{op.buffer}"
     if buffer.dtype in _TO:
         pack = r.functions.specific(f"pack_{buffer.dtype}", "pack", type=buffer.dtype.value)
-        name = r.functions.specific(wish, "write_shared_matrix", pack=pack, **fields)
+        padded = buffer.cols > source.cols
+        name = r.functions.specific(wish, "write_shared_matrix", pack=pack, padded=padded, **fields)
     elif buffer.dtype is DType.F32:
         name = r.functions.specific(wish, "write_shared_f32", **fields, **_first(r))
     else:
