@@ -444,6 +444,9 @@ class Role:
         more = out.cols - source.shape[1]
         self.write(o.out, np.pad(source, ((0, 0), (0, more))).astype(out.dtype.numpy))
 
+    def do_CopyOperand(self, o: ir.CopyOperand) -> None:
+        self.write(o.out, self.read(o.source))
+
     # ---- products ----
 
     def do_Mma(self, o: ir.Mma) -> None:

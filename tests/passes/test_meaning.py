@@ -142,8 +142,6 @@ DEPTHS = ("stages k 1, v 1", "stages k 3, v 2")
 def test_orders_of_the_loop_body(order: str, more: str) -> None:
     n, m = ORDERS.index(order), MORE.index(more)
     depth, causal = DEPTHS[(n + m) % 2], (n + m // 2) % 2 == 0
-    if "under" in order:
-        more = more.replace("stale_max", "")  # what it packs is the operand of the product in flight
     text = schedule_of(ATTENTION, f"block i 128, j 32 consumers 2 over i {depth} {order} {more}")
     sizes = {"B": 1, "Sq": 140, "Sk": 110, "Hk": 1, "G": 1 if causal else 2}
     agrees(*lowered(text, D=64, causal=causal), sizes, effect=(False, True))

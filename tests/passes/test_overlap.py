@@ -11,7 +11,7 @@ import pytest
 
 from tests.emit.running import random, run
 from tests.passes.specs import loaded, schedule_of, text_of
-from tests.passes.test_plans import loops, position
+from tests.passes.test_plans import loops, ops, position
 from tests.plan.edits import drop
 from tilegen.checks.trials import check_all
 from tilegen.ir import plan as ir
@@ -19,6 +19,7 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_verify import verify
 from tilegen.passes.pipeline import lower
 from tilegen.targets.hopper.build import build
+from tilegen.targets.hopper.emit.expectations import expectations
 
 ATTENTION = text_of("fa3_fwd")
 BASE = "block i 128, j 32 consumers 2 over i walk j down"
@@ -138,10 +139,38 @@ SIZES = ({"Sq": 70, "Sk": 0}, {"Sq": 70, "Sk": 20}, {"Sq": 140, "Sk": 110}, {"Sq
 
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s.values())))
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_bits_are_those_of_the_other_order(causal: bool, sizes: Mapping[str, int]) -> None:
+@pytest.mark.parametrize("more", ["", "stale_max"])
+def test_the_bits_are_those_of_the_other_order(more: str, causal: bool, sizes: Mapping[str, int]) -> None:
+    """Also where rows outgrow a kept exponent while a product is in flight: scores grow on the way."""
     shapes = {"Q": (1, sizes["Sq"], 2, 64), "K": (1, sizes["Sk"], 1, 64), "V": (1, sizes["Sk"], 1, 64)}
     inputs = {name: random(shape, DType.BF16, n) for n, (name, shape) in enumerate(shapes.items())}
+    inputs["K"] *= np.linspace(40, 1, sizes["Sk"]).reshape(1, -1, 1, 1).astype(inputs["K"].dtype)
     orders = (UNDER, "late O by 1 batch O, s")
-    one, other = (run(planned(o, MORE[1], causal), inputs, {"scale": 0.125}) for o in orders)
+    one, other = (run(planned(o, f"{MORE[1]} {more}", causal), inputs, {"scale": 0.125}) for o in orders)
     for name, values in one.items():
         assert np.array_equal(values.view(np.uint8), other[name].view(np.uint8)), name
+
+
+# ---- an exponent that is kept ------------------------------------------------------------------------
+
+
+def test_a_vote_is_the_edge_of_a_kept_exponent() -> None:
+    """Weights are packed beside the operand in flight, and take its place behind the wait."""
+    plan = planned(UNDER, "stale_max take_turns over s, O", causal=False)
+    (loop,) = loops(plan)
+    votes = [n for n, o in enumerate(loop.body) if isinstance(o, ir.IfVote)]
+    wait = position(loop.body, ir.MmaWait, retires=("O_acc",))
+    assert votes[0] < wait < position(loop.body, ir.CopyOperand) < votes[1]
+    (rescaled,) = loop.body[votes[1]].body  # type: ignore[union-attr]
+    assert isinstance(rescaled, ir.Map)
+    assert rescaled.out == "O_acc"
+    assert not any(isinstance(o, ir.If) for o in loop.body), "the vote ends a block: no other edge is needed"
+    built = build(plan)
+    assert built.diagnostics == ()
+    gate = next(g for g in expectations(plan).loops if g.under)
+    assert [(u.statement, u.product, u.least) for u in gate.under] == [("p", "O", 16)]
+
+
+def test_other_orders_pack_the_operand_itself() -> None:
+    for order in ("late O by 1", "late O by 1 batch O, s"):
+        assert not ops(planned(order, "stale_max"), ir.CopyOperand)

@@ -276,6 +276,10 @@ SHAPES: dict[str, tuple[ir.Plan, str]] = {
     "quad kind": (edits.alter(A, C, ir.QuadReduce, kind="product"), '"product" is none of'),
     "quad of an accumulator": (edits.alter(A, C, ir.QuadReduce, fragment="o"), "o has layout acc, row is wanted"),
     "relayout": (edits.fragment(A, "pa", cols=32), "s has 64 columns, pa 32"),
+    "copy of an accumulator": (
+        edits.after(A, C, ir.Relayout, ir.CopyOperand("pa", "s", HERE)),
+        "s has layout acc, a is wanted",
+    ),
     "written tile": (edits.buffer(G, "c_out", cols=32), "c_out has 64 x 32 elements, c 64 x 64"),
     "written parts": (
         edits.buffer(G, "c_out", parts=1),
@@ -334,6 +338,15 @@ SLOTS: dict[str, tuple[ir.Plan, str]] = {
         edits.drop(edits.drop(G, P, ir.Expect), P, ir.TmaLoad),
         "cursor pa moves on from a slot that was not filled",
     ),
+    "wait beside others": (
+        edits.before(
+            G,
+            C,
+            ir.MmaFence,
+            ir.If(Int(1), (ir.WaitFull(ir.Slot("a", "ca"), HERE), ir.Init("c", 0.0, HERE)), HERE),
+        ),
+        "the cursor does not move on in this body",
+    ),
     "cursor stays": (edits.drop(G, C, ir.Advance), "the cursor does not move on in this body"),
 }
 
@@ -359,6 +372,10 @@ TOKENS: dict[str, tuple[ir.Plan, str]] = {
     ),
     "operand written": (
         edits.before(A, C, ir.MmaWait, ir.Relayout("pa", "s", HERE), nth=2),
+        "to is in flight and reads pa",
+    ),
+    "operand copied": (
+        edits.before(A, C, ir.MmaWait, ir.CopyOperand("pa", "pa", HERE), nth=2),
         "to is in flight and reads pa",
     ),
     "left in flight": (

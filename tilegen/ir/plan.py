@@ -752,6 +752,16 @@ class Relayout:
 
 
 @dataclass(frozen=True)
+class CopyOperand:
+    """out (a) := source (a): what was packed while a product that reads `out` was in flight is its next operand."""
+
+    out: str
+    source: str
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
 class ReadShared:
     """out (acc) := this warpgroup's rows of the tile in a slot, as f32: 64, or those at a digit of each row."""
 
@@ -907,7 +917,7 @@ Operation: TypeAlias = (
     "Let | LetFloat | Work | For | If | IfVote | IfSpoiled | Sweep | SetRegisters"
     " | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty | WaitClean | ArriveEmpty"
     " | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
-    " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
+    " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout | CopyOperand"
     " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
 )
 

@@ -229,6 +229,8 @@ def _computing(operation: ir.Operation) -> str:
             return f"{fragment} := {kind} over quad of {fragment}"
         case ir.Relayout(out, source):
             return f"{out} := {source} as A operand"
+        case ir.CopyOperand(out, source):
+            return f"{out} := {source}"
     raise TypeError(f"no text for {type(operation).__name__}")
 
 

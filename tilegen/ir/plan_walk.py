@@ -85,7 +85,7 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
             return operand if zero else (accumulator, *operand)
         case ir.Map(_, value):
             return tuple(e.fragment for e in parts(value, ir.Element))
-        case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.WriteShared(_, source):
+        case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.CopyOperand(_, source) | ir.WriteShared(_, source):
             return (source,)
         case ir.Mask(fragment, alternatives):
             return (fragment, *(e.fragment for e in parts(alternatives, ir.Element)))
@@ -103,7 +103,9 @@ def fragments_written(operation: ir.Operation) -> tuple[str, ...]:
     match operation:
         case ir.Mma():
             return (operation.accumulator,)
-        case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.ReadShared(out) | ir.LoadVector(out):
+        case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.CopyOperand(out):
+            return (out,)
+        case ir.ReadShared(out) | ir.LoadVector(out):
             return (out,)
         case ir.Init(fragment) | ir.Mask(fragment) | ir.QuadReduce(fragment) | ir.Mend(fragment):
             return (fragment,)

@@ -148,7 +148,7 @@ def _fragments(operation: ir.Operation) -> Iterator[str]:
             yield name
         case ir.Map(name) | ir.ReadShared(name) | ir.LoadVector(name):
             yield name
-        case ir.RowFold(out, source) | ir.Relayout(out, source):
+        case ir.RowFold(out, source) | ir.Relayout(out, source) | ir.CopyOperand(out, source):
             yield out
             yield source
         case ir.WriteShared():

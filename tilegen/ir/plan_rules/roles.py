@@ -38,6 +38,7 @@ CONSUMER_ONLY = (
     ir.RowFold,
     ir.QuadReduce,
     ir.Relayout,
+    ir.CopyOperand,
     ir.ReadShared,
     ir.WriteShared,
     ir.LoadVector,

@@ -134,6 +134,11 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             yield from _layout(get(source), "acc")
             if get(out).cols != _whole_steps(get(source)):
                 yield f"{source} has {get(source).cols} columns, {out} {get(out).cols}"
+        case ir.CopyOperand(out, source):
+            yield from _layout(get(out), "a")
+            yield from _layout(get(source), "a")
+            if (get(out).cols, get(out).dtype) != (get(source).cols, get(source).dtype):
+                yield f"{source} is {get(source).dtype} of {get(source).cols} columns, {out} is not"
         case ir.ReadShared(out, slot, row_offset):
             buffer = plan.buffer(plan.ring(slot.ring).buffer)
             yield from _layout(get(out), "acc")

@@ -407,9 +407,10 @@ class Consumer:
             group = next((g for g in kept if isinstance(item, Step) and item.op in g.members), None)
             if group is not None:
                 if isinstance(item, Step) and item.op == group.exponent.name:
-                    made = self.values.keep_exponent(group)
-                    self._retire(made.registers, item.span)
-                    self.out += made.operations
+                    apart = self._reads_in_flight(group)
+                    for made in self.values.keep_exponent(group, apart=apart):
+                        self._retire(made.registers, item.span)
+                        self.out += made.operations
                     self.partials |= {o.name: o.kind for o in group.sums}
                 continue
             if isinstance(item, Batch):
@@ -426,6 +427,12 @@ class Consumer:
                 ):
                     continue  # nothing is accumulated yet, or its exponent is final
                 self._step(item, o, masked)
+
+    def _reads_in_flight(self, group: ScaledSum) -> bool:
+        """Whether a product in flight reads, from registers, what the group's weights are packed into."""
+        casts = [o.name for o in group.casts]
+        held = {r for name in casts for r in self.values.registers_of(name)}
+        return any(g.registers & held for g in self.groups) and not set(casts) & set(self.c.scheduled.placed)
 
     def _kept(self, phase: Stream) -> list[ScaledSum]:
         """Scaled sums that keep their exponent in a variant of the loop without masks."""

@@ -27,13 +27,14 @@ from tilegen.ir.plan import (
     WaitFull,
 )
 
-_WORK = (Map, Mask, RowFold, QuadReduce, Relayout, Sweep, IfVote)
+_WORK = (Map, Mask, RowFold, QuadReduce, Relayout, Sweep)
 
 
 def edge_at(before: Sequence[Operation]) -> bool:
-    """Whether a wait for products behind these operations has work under them: since the last issue or wait."""
+    """Whether a wait for products behind these operations needs an edge: there is work since the last issue or wait,
+    and no branch behind it."""
     for o in reversed(before):
-        if isinstance(o, Mma | MmaCommit | MmaWait):
+        if isinstance(o, Mma | MmaCommit | MmaWait | IfVote):
             return False
         if isinstance(o, _WORK):
             return True

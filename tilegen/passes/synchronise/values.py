@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NoReturn
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -22,6 +23,7 @@ from tilegen.ir.plan import (
     BufferOperand,
     Compute,
     Coordinate,
+    CopyOperand,
     Element,
     ElementExpr,
     FenceAsync,
@@ -116,6 +118,11 @@ class Values:
             storage = self.register(over) if over is not None else name
             self.known[name] = Fragment(name, layout, WARPGROUP_ROWS, cols, dtype, storage, span)
         return name
+
+    def _like(self, name: str, other: str) -> str:
+        """Declare a fragment of another's layout and type."""
+        held = self.known[other]
+        return self._fragment(name, held.layout, held.cols, held.span, held.dtype)
 
     def fragment_of(self, value: str) -> str:
         """The fragment that holds a value."""
@@ -467,11 +474,14 @@ class Values:
         """Whether a tile with these rows holds a tensor's entries past the axis' end: a neighbour's, of any value."""
         return axis in move.axes and not ends_with_tensor(move, self.c.scheduled.program, axis)
 
-    def keep_exponent(self, group: ScaledSum) -> Made:
+    def keep_exponent(self, group: ScaledSum, *, apart: bool) -> tuple[Made, ...]:
         """The step of a whole scaled sum against its old exponent, and the exact one for rows that outgrow it.
 
         The source stays as it is, so that the step can be done again. Only rows that need it change their
         exponent: the others compute the same bits twice.
+
+        apart: the operand that the weights become, in registers, and what is held relative to the exponent are in
+        flight. They are left to a second part, and the weights are packed into registers of their own until then.
         """
         e, weight = group.exponent, group.weight
         span, name = e.span, e.statement
@@ -485,8 +495,14 @@ class Values:
         ]
         parts = {o.name: self._fragment(f"{o.name}.part", "row", 1, o.span) for o in group.sums}
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
-        body += [self._make_operand(o, transient, cols) for o in group.casts]
-        packed = [o.name for o in group.casts]
+        packed = [f"{o.name}.next" if apart else o.name for o in group.casts]
+        if apart:
+            body += [
+                Relayout(self._like(x, o.name), transient, o.span, o.statement)
+                for x, o in zip(packed, group.casts, strict=True)
+            ]
+        else:
+            body += [self._make_operand(o, transient, cols) for o in group.casts]
         step: list[Operation] = [*self._shift_lead(weight), Sweep(tuple(body), span, name)]
         states = [self.state(o) for o in group.sums]
         small = Compute("le", (Element(next(iter(parts.values()))), Literal(group.limit)))
@@ -502,22 +518,33 @@ class Values:
             Map(running, Element(new), span, name),
             *step,
         ]
-        exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in states]
+        scaled = partial(Compute, "mul")
+        exact += [Map(x, scaled((Element(x), Element(scale))), span, name) for x in states]
         accumulators = [o.source for o in group.rescales]
-        exact += [Map(x, Compute("mul", (Element(x), Element(scale))), span, name) for x in accumulators]
+        rescaling = tuple(Map(x, scaled((Element(x), Element(scale))), span, name) for x in accumulators)
         vote: ElementExpr = Element(_VOTERS) if _VOTERS in self.known else Literal(1.0)
-        operations: list[Operation] = [
-            *step,
-            Map(grown, Compute("select", (calm, Literal(0.0), vote)), span, name),
-            IfVote(grown, tuple(exact), span, name),
-            *self._to_engines(group.casts),
-        ]
-        operations += [
+        deciding = (*step, Map(grown, Compute("select", (calm, Literal(0.0), vote)), span, name))
+        summing = [
             Map(x, Compute("add", (Element(x), Element(p))), span, name)
             for x, p in zip(states, parts.values(), strict=True)
         ]
-        touched = [source, running, shift, new, scale, grown, *states, *parts.values(), *packed, *accumulators]
-        return self._made(operations, *touched)
+        small_ones = (running, shift, new, scale, grown, *states, *parts.values())
+        if not apart:
+            exactly = IfVote(grown, (*exact, *rescaling), span, name)
+            whole: list[Operation] = [*deciding, exactly, *self._to_engines(group.casts), *summing]
+            return (self._made(whole, source, *small_ones, *packed, *accumulators),)
+        first: list[Operation] = [
+            Init(scale, 1.0, span, name),
+            *deciding,
+            IfVote(grown, tuple(exact), span, name),
+        ]
+        operands = [o.name for o in group.casts]
+        taking = [CopyOperand(o.name, x, o.span, o.statement) for x, o in zip(packed, group.casts, strict=True)]
+        second: list[Operation] = [*taking, IfVote(grown, rescaling, span, name), *summing]
+        return (
+            self._made(first, source, *small_ones, *packed),
+            self._made(second, scale, grown, *states, *parts.values(), *packed, *operands, *accumulators),
+        )
 
     def _reduce(self, o: Reduce) -> Made:
         source = self.known[self.fragment_of(o.source)]

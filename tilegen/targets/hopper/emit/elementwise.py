@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ir.plan import Bound, Init, Map, Mask, QuadReduce, ReadShared, Relayout, RowFold, Sweep, WriteShared
+from tilegen.ir.plan import (
+    Bound,
+    CopyOperand,
+    Init,
+    Map,
+    Mask,
+    QuadReduce,
+    ReadShared,
+    Relayout,
+    RowFold,
+    Sweep,
+    WriteShared,
+)
 from tilegen.ir.uniform import Uniform
 from tilegen.targets.hopper.emit.elements import ElementPrinter, digit
 from tilegen.targets.hopper.emit.literals import literal
@@ -215,6 +227,19 @@ def relayout(r: RoleScope, op: Relayout) -> str:
     return f"{name}({r.array(out.name)}, {r.array(op.source)});"
 
 
+def copy_operand(r: RoleScope, op: CopyOperand) -> str:
+    out = r.fragments[op.out]
+    names = r.functions.local("copy_operand")
+    name = r.functions.specific(
+        f"move_{out.name}",
+        "copy_operand",
+        out=names.give("out", out.name),
+        source=names.give("source", op.source),
+        registers=out.registers,
+    )
+    return f"{name}({r.array(out.name)}, {r.array(op.source)});"
+
+
 def sweep(r: RoleScope, op: Sweep) -> str:
     """One function for all operations of a sweep, four registers (eight columns of two rows) at a time."""
     names = r.functions.local("sweep")
@@ -323,5 +348,6 @@ STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     RowFold: row_fold,
     QuadReduce: quad_reduce,
     Relayout: relayout,
+    CopyOperand: copy_operand,
     Sweep: sweep,
 }

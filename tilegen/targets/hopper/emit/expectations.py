@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tilegen.ir.plan import (
     Compute,
+    CopyOperand,
     ElementExpr,
     Expect,
     For,
@@ -22,6 +23,7 @@ from tilegen.ir.plan import (
     Plan,
     RolePlan,
     SetRegisters,
+    Sweep,
     TmaLoad,
     TmaStore,
 )
@@ -77,6 +79,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
 
     registers = {f.name: f.registers for f in role.fragments}
     loads = sum(registers[o.out] for o in held if isinstance(o, LoadVector))
+    moves = sum(registers[o.out] for o in held if isinstance(o, CopyOperand))
     branches = any(isinstance(o, Mma | MmaWait) for o in held if o not in loop.body)
     return LoopGate(
         name=f"{role.name}: {loop.label or loop.var}",
@@ -89,7 +92,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
         under=() if branches else tuple(_under(role, loop.body)),
         turn_waits=of(OrderWait, GroupSync),
         turn_passes=of(OrderPass),
-        max_moves=MAX_MOVES + MOVES_A_LOAD * loads,
+        max_moves=MAX_MOVES + MOVES_A_LOAD * loads + moves,
     )
 
 
@@ -116,8 +119,8 @@ def _under(role: RolePlan, body: tuple[Operation, ...]) -> Iterator[Under]:
         if isinstance(o, Mma):
             issued.append(o)
             between.clear()
-        elif isinstance(o, Map) and issued:
-            between.append(o)
+        elif isinstance(o, Map | Sweep) and issued:
+            between += [m for m in (o.body if isinstance(o, Sweep) else (o,)) if isinstance(m, Map)]
         elif isinstance(o, MmaWait):
             retired = [p for p in issued if p.token in o.retires]
             for m in between if retired else ():
