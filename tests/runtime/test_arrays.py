@@ -12,7 +12,7 @@ import pytest
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
-from tilegen.runtime.arrays import allocate, current_stream, describe
+from tilegen.runtime.arrays import allocator, current_stream, describe
 
 
 class TorchLike:
@@ -135,7 +135,7 @@ def test_cuda_array_interface() -> None:
     v = describe(SimpleNamespace(__cuda_array_interface__=interface, device=SimpleNamespace(id=1)))
     assert (v.pointer, v.shape, v.strides) == (8192, (2, 3), (6, 2))
     assert (v.dtype, v.device, v.read_only) == (DType.F16, "cuda:1", True)
-    assert current_stream(v) == 7
+    assert current_stream(v)() == 7
 
 
 def test_cuda_array_interface_has_no_word_for_bfloat16() -> None:
@@ -168,21 +168,25 @@ def test_what_is_no_array_is_refused_by_name() -> None:
 
 
 def test_new_arrays_are_of_the_same_framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = allocate(describe(np.zeros(1, np.float16)), (3, 4), DType.BF16, "k", "O")
+    made = allocator(describe(np.zeros(1, np.float16)), (3, 4), DType.BF16, "k", "O")()
     assert (made.shape, made.dtype) == ((3, 4), np.dtype(ml_dtypes.bfloat16))
 
     torch = ModuleType("torch")
     torch.bfloat16 = "torch.bfloat16"  # type: ignore[attr-defined]
     torch.empty = lambda shape, dtype, device: (shape, dtype, device)  # type: ignore[attr-defined]
+    torch.device = lambda name: f"device {name}"  # type: ignore[attr-defined]
+    torch._C = SimpleNamespace()  # type: ignore[attr-defined]
     torch.cuda = SimpleNamespace(  # type: ignore[attr-defined]
         current_stream=lambda index: SimpleNamespace(cuda_stream=100 + index)
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     like = describe(TorchLike("torch.float16", "cuda", 2))
-    assert allocate(like, (3, 4), DType.BF16, "k", "O") == ((3, 4), "torch.bfloat16", "cuda:2")
-    assert current_stream(like) == 102
+    assert allocator(like, (3, 4), DType.BF16, "k", "O")() == ((3, 4), "torch.bfloat16", "device cuda:2")
+    assert current_stream(like)() == 102
+    torch._C._cuda_getCurrentRawStream = lambda index: 200 + index
+    assert current_stream(like)() == 202
 
     interface = {"shape": (2,), "typestr": "<f2", "data": (8192, False)}
     foreign = describe(SimpleNamespace(__cuda_array_interface__=interface))
     with pytest.raises(TilegenError, match=r"OUTPUT_NOT_ALLOCATED.*k cannot make the output O"):
-        allocate(foreign, (3, 4), DType.BF16, "k", "O")
+        allocator(foreign, (3, 4), DType.BF16, "k", "O")

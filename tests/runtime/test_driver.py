@@ -5,24 +5,36 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from cuda.bindings import driver as real
 
 from tilegen.diagnostics.core import TilegenError
-from tilegen.runtime import driver
+from tilegen.runtime import direct, driver
 from tilegen.runtime.binding import Binding
+from tilegen.runtime.direct import Config, Functions
 from tilegen.runtime.launch import gpu_launch
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 CONTEXT = 77
+# what a launch calls from a thread where another context is current
+ELSEWHERE = ["current context", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernelEx", "cuCtxPopCurrent"]
 
 
 class Failure(int):
     """An error code with a name, as the bindings have it."""
 
     name = "CUDA_ERROR_INVALID_VALUE"
+
+
+class Launched(NamedTuple):
+    function: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    stream: int
+    pointers: int
 
 
 class FakeDriver:
@@ -35,8 +47,6 @@ class FakeDriver:
     )
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
     CUresult = staticmethod(lambda code: Failure(code))
-    CUlaunchAttribute, CUlaunchAttributeID = real.CUlaunchAttribute, real.CUlaunchAttributeID
-    CUlaunchConfig = real.CUlaunchConfig
     CUtensorMapInterleave = real.CUtensorMapInterleave
     CUtensorMapDataType = real.CUtensorMapDataType
     CUtensorMapSwizzle = real.CUtensorMapSwizzle
@@ -62,8 +72,6 @@ class FakeDriver:
             "cuModuleLoadData": lambda cubin: 500,
             "cuModuleGetFunction": lambda module, entry: 600,
             "cuFuncSetAttribute": lambda function, attribute, value: None,
-            "cuLaunchKernel": self.launch,
-            "cuLaunchKernelEx": self.launch_by_config,
             "cuGetErrorString": lambda error: b"invalid argument",
         }
         answer = answers[name]
@@ -77,14 +85,29 @@ class FakeDriver:
 
         return recorded
 
-    def launch(self, *arguments: Any) -> None:
-        self.launched = arguments
-        pointers = (ctypes.c_void_p * 3).from_address(arguments[9])
+    def launch(self, config: Any, function: Any, pointers: Any, extra: None) -> int:
+        """The driver's own function."""
+        self.calls.append(("cuLaunchKernelEx",))
+        assert extra is None
+        if "cuLaunchKernelEx" in self.fails:
+            return 1
+        c = config._obj
+        assert (*c.grid[1:], *c.block[1:]) == (1, 1, 1, 1)
+        self.config = c
+        self.launched = Launched(function.value, c.grid[0], c.block[0], c.shared_bytes, c.stream or 0, pointers.value)
+        self.look(self.launched)
+        return 0
+
+    def look(self, launched: Launched) -> None:
+        """At the first three arguments, if they are a map, 4 and 8 bytes."""
+        pointers = (ctypes.c_void_p * 3).from_address(launched.pointers)
         self.seen = [ctypes.string_at(p, n) for p, n in zip(pointers, (128, 4, 8), strict=True) if p]
 
-    def launch_by_config(self, config: Any, function: int, pointers: int, extra: int) -> None:
-        self.config = config
-        self.launched = (function, pointers, int(config.hStream), extra)
+    def current_context(self, found: Any) -> int:
+        """The driver's own function."""
+        self.calls.append(("current context",))
+        found._obj.value = self.context
+        return 0
 
     def encode_tiled(self, out: ctypes.c_void_p, *arguments: Any) -> int:
         self.calls.append(("cuTensorMapEncodeTiled", *arguments))
@@ -102,6 +125,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     stand_in = FakeDriver()
     monkeypatch.setattr(driver, "_driver", lambda: stand_in)
     monkeypatch.setattr(driver, "_encode_tiled", lambda: stand_in.encode_tiled)
+    functions = Functions(stand_in.launch, stand_in.current_context)
+    monkeypatch.setattr(direct, "functions", lambda: functions)
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
     yield stand_in
@@ -136,12 +161,12 @@ def test_a_launch_passes_every_argument_and_waits_for_nothing(fake: FakeDriver) 
     arguments = (bytes(range(128)), b"\1\2\3\4", b"\5\6\7\10\11\12\13\14")
     launch = gpu_launch(loaded, Binding(17, arguments), dependent=False)
     fake.calls.clear()
-    launch(stream=9)
-    launch(stream=10)
-    assert fake.launched[:9] == (600, 17, 1, 1, 384, 1, 1, 200_000, 10)
+    launch.put(9)
+    launch.put(10)
+    assert fake.launched == (600, 17, 384, 200_000, 10, launch.pointers)
+    assert fake.config.count == 0
     assert tuple(fake.seen) == arguments
-    per_launch = ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernel", "cuCtxPopCurrent"]
-    assert fake.names() == per_launch * 2
+    assert fake.names() == ELSEWHERE * 2
 
 
 def test_a_dependent_launch_says_so_to_the_driver(fake: FakeDriver) -> None:
@@ -149,21 +174,48 @@ def test_a_dependent_launch_says_so_to_the_driver(fake: FakeDriver) -> None:
     launch = gpu_launch(loaded, Binding(17, (bytes(128),)), dependent=True)
     fake.calls.clear()
     for stream in (9, 10):
-        launch(stream)
-        assert fake.launched == (600, launch.pointers, stream, 0)
-    assert fake.names() == ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernelEx", "cuCtxPopCurrent"] * 2
-    c = fake.config
-    assert (c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY, c.blockDimZ) == (17, 1, 1, 384, 1, 1)
-    assert (c.sharedMemBytes, c.numAttrs) == (200_000, 1)
-    (attribute,) = c.attrs
+        launch.put(stream)
+        assert fake.launched == (600, 17, 384, 200_000, stream, launch.pointers)
+    assert fake.names() == ELSEWHERE * 2
+    assert fake.config.count == 1
+    attribute = fake.config.attributes[0]
     assert attribute.id == real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    assert attribute.value.programmaticStreamSerializationAllowed == 1
+    assert attribute.value == 1
+
+
+def test_a_launch_is_laid_out_as_the_driver_reads_it() -> None:
+    theirs = real.CUlaunchConfig()
+    theirs.gridDimX, theirs.gridDimY, theirs.gridDimZ = 1, 2, 3
+    theirs.blockDimX, theirs.blockDimY, theirs.blockDimZ = 4, 5, 6
+    theirs.sharedMemBytes, theirs.hStream = 7, 8
+    attribute = real.CUlaunchAttribute()
+    attribute.id = real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 9
+    theirs.attrs, theirs.numAttrs = [attribute, attribute], 2
+    ours = Config.from_address(theirs.getPtr())
+    assert (*ours.grid, *ours.block, ours.shared_bytes, ours.stream, ours.count) == (*range(1, 9), 2)
+    assert [(ours.attributes[n].id, ours.attributes[n].value) for n in range(2)] == [(int(attribute.id), 9)] * 2
+
+
+def test_a_launch_keeps_its_arguments_for_the_streams_it_saw_last(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(direct, "_MOST_STREAMS", 3)
+    config = direct._config
+    monkeypatch.setattr(direct, "_config", lambda *a: made.append(a[2]) or config(*a))
+    loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
+    launch = gpu_launch(loaded, Binding(17, (bytes(128),)), dependent=False)
+    for stream in (1, 2, 1, 3, 2, 4, 1, 4):
+        launch.put(stream)
+        assert fake.launched.stream == stream
+    assert made == [1, 2, 3, 4, 1]
 
 
 def test_nothing_to_do_launches_nothing_in_either_way(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     fake.calls.clear()
-    gpu_launch(loaded, Binding(0, ()), dependent=True)(stream=0)
+    gpu_launch(loaded, Binding(0, ()), dependent=True).put(0)
     assert fake.calls == []
 
 
@@ -172,8 +224,8 @@ def test_a_current_context_stays(fake: FakeDriver) -> None:
     launch = gpu_launch(loaded, Binding(1, (bytes(128),)), dependent=False)
     fake.context = CONTEXT
     fake.calls.clear()
-    launch(stream=0)
-    assert fake.names() == ["cuCtxGetCurrent", "cuLaunchKernel"]
+    launch.put(0)
+    assert fake.names() == ["current context", "cuLaunchKernelEx"]
 
 
 def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:
@@ -185,7 +237,7 @@ def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:
 def test_nothing_to_do_launches_nothing(fake: FakeDriver) -> None:
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     fake.calls.clear()
-    gpu_launch(loaded, Binding(0, ()), dependent=False)(stream=0)
+    gpu_launch(loaded, Binding(0, ()), dependent=False).put(0)
     assert fake.calls == []
 
 
@@ -205,11 +257,11 @@ def test_a_tensor_map_reaches_the_driver_whole(fake: FakeDriver) -> None:
 
 
 def test_a_failing_call_says_what_could_not_be_done(fake: FakeDriver) -> None:
-    fake.fails = {"cuLaunchKernel"}
+    fake.fails = {"cuLaunchKernelEx"}
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
     launch = gpu_launch(loaded, Binding(1, (bytes(128),)), dependent=False)
     with pytest.raises(TilegenError, match=r"DRIVER_FAILED.*launch the kernel.*INVALID_VALUE \(invalid argument\)"):
-        launch(stream=0)
+        launch.put(0)
     assert fake.context == 0  # left as it was
 
 

@@ -12,12 +12,13 @@ import pytest
 from cuda.bindings import driver as real
 
 import tilegen
-from tests.runtime.test_driver import FakeDriver
+from tests.runtime.test_driver import FakeDriver, Launched
 from tests.runtime.test_driver import fake as fake  # a fixture
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.runtime import kernel as runtime
 from tilegen.runtime.arrays import ArrayView
+from tilegen.runtime.direct import Functions
 from tilegen.runtime.kernel import Kernel
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "fa3_varlen.tile"
@@ -81,12 +82,11 @@ class Driver(FakeDriver):
     def relaxed(self) -> bool:
         return self.mode == real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
-    def launch(self, *arguments: Any) -> None:
-        function, stream, pointers = arguments[0], arguments[8], arguments[9]
-        count = {DEAL: 4, MAIN: 0}[function]  # of the arguments that are looked at: table, scratch, faults, CTAs
-        found = (ctypes.c_void_p * count).from_address(pointers) if count else ()
+    def look(self, launched: Launched) -> None:
+        count = {DEAL: 4, MAIN: 0}[launched.function]  # of the arguments: table, scratch, faults, CTAs
+        found = (ctypes.c_void_p * count).from_address(launched.pointers) if count else ()
         seen = [ctypes.string_at(p, 4 if n == 3 else 8) for n, p in enumerate(found)]
-        self.launches.append((function, arguments[4], stream, seen))
+        self.launches.append((launched.function, launched.threads, launched.stream, seen))
 
 
 @pytest.fixture
@@ -94,6 +94,8 @@ def gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Driver:
     stand_in = Driver()
     monkeypatch.setattr("tilegen.runtime.driver._driver", lambda: stand_in)
     monkeypatch.setattr("tilegen.runtime.driver._encode_tiled", lambda: stand_in.encode_tiled)
+    functions = Functions(stand_in.launch, stand_in.current_context)
+    monkeypatch.setattr("tilegen.runtime.direct.functions", lambda: functions)
 
     def describe(array: Gpu, name: str) -> ArrayView:
         shape, dtype = SHAPES[array.name], TYPES.get(array.name, DType.BF16)
@@ -105,7 +107,7 @@ def gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Driver:
 
     monkeypatch.setattr("tilegen.runtime.device_memory._free", lambda pointer, device: None)
     monkeypatch.setattr(runtime, "describe", describe)
-    monkeypatch.setattr(runtime, "current_stream", lambda view: stand_in.stream)
+    monkeypatch.setattr(runtime, "current_stream", lambda view: lambda: stand_in.stream)
     runtime.encode_cached.cache_clear()
     return stand_in
 
@@ -142,11 +144,11 @@ def test_a_repeated_launch_allocates_and_waits_for_nothing(gpu: Driver, kernel: 
     gpu.calls.clear()
     launch()
     kernel(**ARRAYS, G=2)
-    around = ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent"]
+    around = ["current context", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent"]
     assert [n for n in gpu.names() if n not in around] == [
         "cuStreamIsCapturing",
-        "cuLaunchKernel",
-        "cuLaunchKernel",
+        "cuLaunchKernelEx",
+        "cuLaunchKernelEx",
     ] * 2
     assert len(set(tables(gpu))) == 1
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -192,31 +194,41 @@ def _of_dlpack(array: Any, name: str) -> ArrayView:
 _WORDS = {dtype: word for word, dtype in BY_WORD.items()}
 
 
-def allocate(like: ArrayView, shape: tuple[int, ...], dtype: DType, kernel: str, tensor: str) -> Any:
-    """An uninitialised C-contiguous array of the framework and on the device of `like`.
+def allocator(like: ArrayView, shape: tuple[int, ...], dtype: DType, kernel: str, tensor: str) -> Callable[[], Any]:
+    """Makes uninitialised C-contiguous arrays of the framework and on the device of `like`.
 
     Raises TilegenError where that framework's arrays cannot be written into, or it lacks the type.
     """
     if like.framework == "torch":
         torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, _WORDS[dtype]), device=like.device)
+        device = torch.device(like.device)
+        return partial(torch.empty, shape, dtype=getattr(torch, _WORDS[dtype]), device=device)
     if like.framework == "cupy":
         cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(int(like.device.split(":")[1])):
-            try:
-                return cupy.empty(shape, dtype=dtype.numpy)
-            except (TypeError, ValueError) as e:
-                fail(Code.OUTPUT_NOT_ALLOCATED, None, kernel=kernel, tensor=tensor, reason=f"CuPy: {e}")
+
+        def empty() -> Any:
+            with cupy.cuda.Device(int(like.device.split(":")[1])):
+                try:
+                    return cupy.empty(shape, dtype=dtype.numpy)
+                except (TypeError, ValueError) as e:
+                    fail(Code.OUTPUT_NOT_ALLOCATED, None, kernel=kernel, tensor=tensor, reason=f"CuPy: {e}")
+
+        return empty
     if not like.on_gpu:
-        return np.empty(shape, dtype=dtype.numpy)
+        return partial(np.empty, shape, dtype=dtype.numpy)
     reason = "it cannot tell which framework's array to make"
     fail(Code.OUTPUT_NOT_ALLOCATED, None, kernel=kernel, tensor=tensor, reason=reason)
 
 
-def current_stream(view: ArrayView) -> int:
-    """The stream that this array's framework works on now; where it does not say, the one the array is ready on."""
+def current_stream(view: ArrayView) -> Callable[[], int]:
+    """Asks for the stream that this array's framework works on now; where it does not say, for the one the array is
+    ready on."""
     if view.framework == "torch":
-        return int(sys.modules["torch"].cuda.current_stream(int(view.device[5:])).cuda_stream)
+        torch, index = sys.modules["torch"], int(view.device[5:])
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch's own generated code calls
+        return partial(raw, index) if raw else lambda: int(torch.cuda.current_stream(index).cuda_stream)
     if view.framework == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream(int(view.device[5:])).ptr)
-    return view.stream
+        cupy, index = sys.modules["cupy"], int(view.device[5:])
+        return lambda: int(cupy.cuda.get_current_stream(index).ptr)
+    stream = view.stream
+    return lambda: stream

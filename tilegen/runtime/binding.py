@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
@@ -47,7 +47,8 @@ class Binding:
     """A launch: `grid` CTAs (0: there is nothing to do) and the parameters' bytes, in the kernel's order.
 
     `keep`: what holds memory that the arguments point to, and `kept` its bytes. `dealing`: the kernel that goes in
-    front, if the device makes the table of items; `arguments` are then empty, and come of it.
+    front, if the device makes the table of items; `arguments` are then empty, and come of it. `maps`: the tensor maps
+    that arguments were encoded from, by descriptor.
     """
 
     grid: int
@@ -55,6 +56,7 @@ class Binding:
     keep: tuple[object, ...] = ()
     kept: int = 0
     dealing: Dealing | None = None
+    maps: Mapping[str, TensorMap] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def bind(
     crooked = _layout_faults(plan, views, spans)
     faults = list(crooked.values())
     maps: dict[str, bytes] = {}
+    encoded: dict[str, TensorMap] = {}
     for descriptor in plan.descriptors:
         tensor = plan.tensor(descriptor.tensor)
         if tensor.name in crooked:
@@ -142,6 +145,7 @@ def bind(
         faults += found
         if not faults:
             maps[descriptor.name] = device.encode(made)
+            encoded[descriptor.name] = made
     if faults:
         raise TilegenError(tuple(dict.fromkeys(faults)))
     launch = dispatch(device.sm_count)
@@ -158,7 +162,7 @@ def bind(
         return Binding(launch.grid, (), dealing=Dealing(*launch.room, placed))
     table, keep = (0, None) if launch.table is None else device.upload(launch)
     arguments = _Arguments(maps, launch.values, views, launch.grid, table)
-    return Binding(launch.grid, tuple(map(arguments.bytes, plan.params)), (keep,), launch.bytes)
+    return Binding(launch.grid, tuple(map(arguments.bytes, plan.params)), (keep,), launch.bytes, maps=encoded)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The CUDA driver: is it there, kernels loaded from cubins, tensor maps, launches. Its errors become words.
+"""The CUDA driver: is it there, kernels loaded from cubins, tensor maps, contexts. Its errors become words.
 
 Nothing here synchronises, so every call is fit for graph capture, once the kernel is loaded.
 """
@@ -6,13 +6,16 @@ Nothing here synchronises, so every call is fit for graph capture, once the kern
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
+
+LIBRARY = "libcuda.so.1"
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,16 @@ def cuda() -> Any:
 
 
 def call(what: str, result: tuple[Any, ...]) -> Any:
-    """The value of a driver call. Raises TilegenError saying `what` could not be done."""
+    """The value of a driver call of the bindings. Raises TilegenError saying `what` could not be done."""
     if int(result[0]):
         fail(Code.DRIVER_FAILED, None, what=what, reason=_words(cuda(), result[0]))
     return result[1] if len(result) == 2 else result[1:]
+
+
+def refuse(what: str, error: int) -> NoReturn:
+    """Raises TilegenError saying `what` could not be done, and why, by the number of a driver's error."""
+    driver = cuda()
+    fail(Code.DRIVER_FAILED, None, what=what, reason=_words(driver, driver.CUresult(error)))
 
 
 @cache
@@ -113,6 +122,11 @@ def _primary_context(index: int) -> Any:
     driver = cuda()
     what = f"use GPU {index}"
     return call(what, driver.cuDevicePrimaryCtxRetain(call(what, driver.cuDeviceGet(index))))
+
+
+def context(index: int) -> int:
+    """The primary context of a GPU, as the driver's own functions know it."""
+    return int(_primary_context(index))
 
 
 class current:  # noqa: N801  (a context manager, used as a verb)
@@ -207,22 +221,18 @@ _DATA_TYPES = {
 @cache
 def _encode_tiled() -> Any:
     """The driver's own function. cuda-bindings 13.0 gives it memory for the map that is aligned by chance only."""
-    return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    return ctypes.CDLL(LIBRARY).cuTensorMapEncodeTiled
 
 
-def encode(tensor_map: TensorMap) -> bytes:
-    """The 128 bytes that the driver makes of a tensor map that passed `TensorMap.check`."""
+def encoder(tensor_map: TensorMap) -> Callable[[int, int], None]:
+    """A function that writes this map, which passed `TensorMap.check`, over a tensor at any address: (where its 128
+    bytes go, a multiple of 64, the tensor's address, as far off a multiple of 16 as the map's own)."""
     driver, rank = cuda(), tensor_map.rank
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     promotion = f"L2_{tensor_map.promotion}B" if tensor_map.promotion else "NONE"
     fill = "NAN_REQUEST_ZERO_FMA" if tensor_map.fill == "nan" else "NONE"
-    memory = ctypes.create_string_buffer(SIZE + _MAP_ALIGNMENT)
-    out = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
-    error = _encode_tiled()(
-        ctypes.c_void_p(out),
-        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}")),
-        rank,
-        ctypes.c_void_p(tensor_map.address),
+    kind = int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}"))
+    rest = (
         (ctypes.c_uint64 * rank)(*tensor_map.dims),
         (ctypes.c_uint64 * rank)(*tensor_map.strides),
         (ctypes.c_uint32 * rank)(*tensor_map.box),
@@ -232,39 +242,19 @@ def encode(tensor_map: TensorMap) -> bytes:
         int(getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
         int(getattr(driver.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}")),
     )
-    call("encode a tensor map", (driver.CUresult(error), None))
+    encode_tiled = _encode_tiled()
+
+    def write(out: int, address: int) -> None:
+        error = encode_tiled(ctypes.c_void_p(out), kind, rank, ctypes.c_void_p(address), *rest)
+        if error:
+            refuse("encode a tensor map", error)
+
+    return write
+
+
+def encode(tensor_map: TensorMap) -> bytes:
+    """The 128 bytes that the driver makes of a tensor map that passed `TensorMap.check`."""
+    memory = ctypes.create_string_buffer(SIZE + _MAP_ALIGNMENT)
+    out = -(-ctypes.addressof(memory) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
+    encoder(tensor_map)(out, tensor_map.address)
     return ctypes.string_at(out, SIZE)
-
-
-def dependent_config(kernel: Loaded, grid: int) -> Any:
-    """A launch that may begin under the end of the one before it on its stream, for `launch_dependent`."""
-    driver = cuda()
-    attribute = driver.CUlaunchAttribute()
-    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
-    config = driver.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = kernel.threads, 1, 1
-    config.sharedMemBytes = kernel.shared_bytes
-    config.attrs, config.numAttrs = [attribute], 1
-    return config
-
-
-def launch_dependent(kernel: Loaded, config: Any, arguments: int, stream: int) -> None:
-    """`launch`, by a config of `dependent_config`."""
-    driver = _driver()
-    config.hStream = stream
-    with current(kernel.device.index):
-        call("launch the kernel", driver.cuLaunchKernelEx(config, kernel.function, arguments, 0))
-
-
-def launch(kernel: Loaded, grid: int, arguments: int, stream: int) -> None:
-    """Put the kernel on a stream. `arguments` is the address of an array of pointers, one a parameter."""
-    driver = _driver()
-    with current(kernel.device.index):
-        call(
-            "launch the kernel",
-            driver.cuLaunchKernel(
-                kernel.function, grid, 1, 1, kernel.threads, 1, 1, kernel.shared_bytes, stream, arguments, 0
-            ),
-        )

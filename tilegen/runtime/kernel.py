@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import OrderedDict, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,21 +22,20 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.runtime import driver
-from tilegen.runtime.arrays import ArrayView, allocate, current_stream, describe
+from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
 from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
 from tilegen.runtime.device_memory import DeviceArray, SharedWords
 from tilegen.runtime.dispatch import Dispatch, dispatch
-from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Tables, encode_cached, gpu_launch
+from tilegen.runtime.forms import NUMBERS, Form, signature
+from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Mover, Tables, encode_cached, gpu_launch
+from tilegen.runtime.recent import Recent
 from tilegen.runtime.sequences import DEAL_THREADS, FAULT_WORDS, check_starts, describe_fault, sequences_of
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx import Module, Report
 
 
-_REMEMBERED = 512  # launches
-_REMEMBERED_BYTES = 256 << 20  # in tables of work items, on the host and on each GPU
 _HOST = describe(np.empty(0))  # a kernel called without any array makes numpy ones
-_V = TypeVar("_V")
 
 
 class Artefacts(Protocol):
@@ -58,6 +58,11 @@ class _Request:
     arrays: dict[str, Any]
     views: dict[str, ArrayView]
     numbers: dict[str, int | float]
+
+    @cached_property
+    def spelt(self) -> tuple[tuple[str, str], ...]:
+        """The numbers so that 1, 1.0 and True, and 0.0 and -0.0, differ."""
+        return tuple((name, repr(number)) for name, number in self.numbers.items())
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,15 @@ class Prepared:
         return self.outputs
 
 
+def _result(outputs: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
+    """What a call returns, of all its arrays by name."""
+    of_arrays: Callable[[Mapping[str, Any]], Any] = itemgetter(*outputs)
+    if len(outputs) == 1:
+        return of_arrays
+    several = partial(tuple.__new__, namedtuple("Outputs", outputs, rename=True))
+    return lambda arrays: several(of_arrays(arrays))
+
+
 class Kernel:
     """One compiled kernel. `kernel(Q=q, K=k, V=v)` launches it and returns its outputs; see `__call__`.
 
@@ -105,12 +119,13 @@ class Kernel:
         self._scalars = {s.name: s for s in program.scalars}
         ragged = {r.size for r in program.ragged}  # their lengths come as an array
         self._numbers = {s.name for s in program.sizes if s.name not in ragged} | self._scalars.keys()
-        self._result = namedtuple("Outputs", self._outputs, rename=True)  # type: ignore[misc]
+        self._result = _result(self._outputs)
         self._loaded: dict[int, driver.Loaded] = {}
-        self._resolved: _Recent[_Resolved] = _Recent(lambda resolved: 0)
-        self._dispatches: _Recent[Dispatch] = _Recent(lambda made: made.bytes)
-        self._launches: _Recent[GpuLaunch | DealtLaunch] = _Recent(lambda launch: launch.kept)
-        self._tables: _Recent[DeviceArray] = _Recent(lambda array: array.nbytes)
+        self._resolved: Recent[_Resolved] = Recent()
+        self._dispatches: Recent[Dispatch] = Recent(lambda made: made.bytes)
+        self._forms: Recent[Form] = Recent(lambda form: form.kept)
+        self._launches: Recent[GpuLaunch | DealtLaunch] = Recent(lambda launch: launch.kept)
+        self._tables: Recent[DeviceArray] = Recent(lambda array: array.nbytes)
         self._sequences = sequences_of(plan)
         self._dealers: dict[int, tuple[driver.Loaded, Tables]] = {}  # by device: the kernel in front
         self._fault_words: dict[int, SharedWords] = {}
@@ -169,14 +184,22 @@ class Kernel:
         One output comes back as itself, several as a named tuple in the order of their declaration. Raises
         TilegenError with what does not fit.
         """
+        known = None if positional else signature(arguments)
+        form = self._forms.peek(known[0]) if known else None
+        if known and form is not None:
+            if self._fault_words:
+                self._raise_found()
+            return form.call(arguments, known[1], self._launches)
         request, resolved = self._request(positional, arguments)
-        views = request.views
-        first = next(iter(views.values()))
+        first = next(iter(request.views.values()))
         if not first.on_gpu:
-            self._emulate(views, resolved)
+            self._emulate(request.views, resolved)
         else:
-            self._launch(request, resolved)(current_stream(first))
-        return self._result_of(request.arrays)
+            launch = self._launch(request, resolved)
+            launch.put(current_stream(first)())
+            if known:
+                self._forms.get(known[0], lambda: self._form(request, resolved, arguments, launch.kept))
+        return self._result(request.arrays)
 
     def prepare(self, /, *positional: Any, **arguments: Any) -> Prepared:
         """The launch of these arguments (those of a call), checked, encoded and loaded, as a callable without any.
@@ -189,17 +212,34 @@ class Kernel:
         if not first.on_gpu:
             run = partial(self._emulate, request.views, resolved)
         else:
-            launch = self._launch(request, resolved)
+            put, stream, faults = self._launch(request, resolved).put, current_stream(first), self._fault_words
 
             def run() -> None:
-                self._raise_found()
-                launch(current_stream(first))
+                if faults:
+                    self._raise_found()
+                put(stream())
 
-        return Prepared(self._result_of(request.arrays), run, request.arrays)
+        return Prepared(self._result(request.arrays), run, request.arrays)
 
-    def _result_of(self, arrays: Mapping[str, Any]) -> Any:
-        found = [arrays[name] for name in self._outputs]
-        return found[0] if len(found) == 1 else self._result(*found)
+    def _form(self, request: _Request, resolved: _Resolved, given: Mapping[str, Any], kept: int) -> Form:
+        """What calls share that differ from this one in nothing but addresses."""
+        first = next(iter(request.views.values()))
+        missing = [name for name in self._outputs if given.get(name) is None]
+        names = [*(name for name, value in given.items() if type(value) not in NUMBERS), *missing]
+        mover: Mover | None = None
+
+        def launch(arguments: Mapping[str, Any], addresses: Sequence[int]) -> GpuLaunch | DealtLaunch:
+            nonlocal mover
+            if mover is not None and (moved := mover(addresses)) is not None:
+                return moved
+            views = {name: describe(arguments[name], name) for name in names}
+            loaded, binding = self._bound(views, resolved)
+            if binding.grid and binding.dealing is None and not any(0 in view.shape for view in views.values()):
+                mover = Mover(loaded, self.plan, binding, names, addresses)
+            return self._made(loaded, binding)
+
+        makers = [(name, self._allocator(first, name, resolved)) for name in missing]
+        return Form(makers, current_stream(first), launch, self._result, kept)
 
     # ---- arguments -------------------------------------------------------------------------------
 
@@ -211,14 +251,16 @@ class Kernel:
             fail(Code.ARGUMENTS_BY_NAME, None, got=got, kernel=self.name, call=call)
         request = self._sorted(arguments)
         shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
-        resolved = self._resolved.get((shapes, tuple(request.numbers.items())), lambda: self._resolve(request))
+        resolved = self._resolved.get((shapes, request.spelt), lambda: self._resolve(request))
         first = next(iter(request.views.values()), _HOST)
         for name in self._outputs:
             if name not in request.views:
-                made = allocate(first, resolved.shapes[name], self._tensors[name].dtype, self.name, name)
-                request.arrays[name] = made
+                made = request.arrays[name] = self._allocator(first, name, resolved)()
                 request.views[name] = describe(made, name)
         return request, resolved
+
+    def _allocator(self, like: ArrayView, output: str, resolved: _Resolved) -> Callable[[], Any]:
+        return allocator(like, resolved.shapes[output], self._tensors[output].dtype, self.name, output)
 
     def _sorted(self, arguments: Mapping[str, Any]) -> _Request:
         arrays: dict[str, Any] = {}
@@ -316,18 +358,20 @@ class Kernel:
     def _launch(self, request: _Request, resolved: _Resolved) -> GpuLaunch | DealtLaunch:
         views = request.views
         self._raise_found()
-
-        def make() -> GpuLaunch | DealtLaunch:
-            kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
-            device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
-            with driver.current(kernel.device.index):
-                binding = bind(self.plan, views, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
-            if binding.dealing is not None:
-                return self._dealt(kernel, binding)
-            return gpu_launch(kernel, binding, dependent=self.plan.dependent)
-
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
-        return self._launches.get((*placed, *request.numbers.items()), make)
+        return self._launches.get((*placed, request.spelt), lambda: self._made(*self._bound(views, resolved)))
+
+    def _bound(self, views: Mapping[str, ArrayView], resolved: _Resolved) -> tuple[driver.Loaded, Binding]:
+        kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
+        device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
+        with driver.current(kernel.device.index):
+            binding = bind(self.plan, views, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
+        return kernel, binding
+
+    def _made(self, kernel: driver.Loaded, binding: Binding) -> GpuLaunch | DealtLaunch:
+        if binding.dealing is not None:
+            return self._dealt(kernel, binding)
+        return gpu_launch(kernel, binding, dependent=self.plan.dependent)
 
     def _dealt(self, kernel: driver.Loaded, binding: Binding) -> DealtLaunch:
         assert binding.dealing is not None
@@ -356,21 +400,3 @@ class Kernel:
             loaded = driver.load(self.cubin, self.entry, device, plan.threads, plan.shared_bytes)
             self._loaded[device] = loaded
         return loaded
-
-
-class _Recent(Generic[_V]):
-    """The values made last, by key. `weigh`: the bytes that one holds."""
-
-    def __init__(self, weigh: Callable[[_V], int], most: int = _REMEMBERED, bytes: int = _REMEMBERED_BYTES) -> None:
-        self._weigh, self._most, self._bytes = weigh, most, bytes
-        self._held = 0
-        self._values: OrderedDict[Any, _V] = OrderedDict()
-
-    def get(self, key: Any, make: Callable[[], _V]) -> _V:
-        value = self._values.get(key)
-        if value is None:
-            value = self._values[key] = make()
-            self._held += self._weigh(value)
-            while len(self._values) > 1 and (len(self._values) > self._most or self._held > self._bytes):
-                self._held -= self._weigh(self._values.popitem(last=False)[1])
-        return value

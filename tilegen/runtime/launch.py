@@ -6,16 +6,19 @@ It holds copies of its arguments' bytes, not the arrays: whoever calls it keeps 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Any
 
+from tilegen.ir.plan import MapParam, Plan, PointerParam
 from tilegen.runtime import driver
 from tilegen.runtime.binding import Binding, Dealing
 from tilegen.runtime.device_memory import DeviceWords
+from tilegen.runtime.direct import launcher
 
 _LINE = 64  # bytes: tensor maps want their 128 bytes aligned so
+_SAME = 256  # bytes: nothing is asked of an address beyond what it leaves when divided by this
 
 # by all that makes a map: address, shape, strides, box …
 encode_cached = lru_cache(maxsize=4096)(driver.encode)
@@ -25,19 +28,10 @@ encode_cached = lru_cache(maxsize=4096)(driver.encode)
 class GpuLaunch:
     """A kernel with its arguments in place. Nothing is allocated, encoded or waited for at a launch."""
 
-    kernel: driver.Loaded
-    grid: int
+    put: Callable[[int], None]  # on a stream (0 is the default one)
     pointers: int  # address of the array of pointers to the arguments
     storage: tuple[object, ...]
     kept: int  # bytes on the GPU that `storage` holds
-    config: Any = None  # of a launch that may begin under the end of the one before
-
-    def __call__(self, stream: int) -> None:
-        """Put one launch on the stream (0 is the default one)."""
-        if self.config is not None:
-            driver.launch_dependent(self.kernel, self.config, self.pointers, stream)
-        elif self.grid:
-            driver.launch(self.kernel, self.grid, self.pointers, stream)
 
 
 class Tables:
@@ -84,7 +78,7 @@ class DealtLaunch:
     kept = 0  # bytes on the GPU: they are the kernel's
     _placed: dict[int, tuple[GpuLaunch, GpuLaunch]] = field(default_factory=dict)  # by stream
 
-    def __call__(self, stream: int) -> None:
+    def put(self, stream: int) -> None:
         """Put one launch on the stream (0 is the default one)."""
         words = self.dealing.table + self.dealing.scratch
         with self.tables.turn:
@@ -95,7 +89,7 @@ class DealtLaunch:
             else:
                 placed = self._placed[stream] = self._at(self.tables.of_stream(stream, words))
             for launch in placed:
-                launch(stream)
+                launch.put(stream)
 
     def _at(self, table: int) -> tuple[GpuLaunch, GpuLaunch]:
         front, main = self.dealing.arguments(table, table + 4 * self.dealing.table, self.fault_words)
@@ -119,14 +113,67 @@ def _laid_out(
     *,
     dependent: bool,
 ) -> GpuLaunch:
-    offsets, total = [], 0
+    image, offsets = _image(arguments)
+    block, base = _copied(image)
+    return _placed(kernel, grid, (block, *keep), [base + offset for offset in offsets], kept, dependent=dependent)
+
+
+def _image(arguments: tuple[bytes, ...]) -> tuple[bytes, list[int]]:
+    """The arguments one behind the other, and where each begins."""
+    image, offsets = b"", []
     for argument in arguments:
-        offsets.append(total)
-        total += -(-len(argument) // _LINE) * _LINE
-    block = ctypes.create_string_buffer(total + _LINE)
+        offsets.append(len(image))
+        image += argument + bytes(-len(argument) % _LINE)
+    return image, offsets
+
+
+def _copied(image: bytes) -> tuple[object, int]:
+    """Memory that holds the bytes, and the aligned address where."""
+    block = ctypes.create_string_buffer(len(image) + _LINE)
     base = -(-ctypes.addressof(block) // _LINE) * _LINE
-    for offset, argument in zip(offsets, arguments, strict=True):
-        ctypes.memmove(base + offset, argument, len(argument))
-    pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
-    config = driver.dependent_config(kernel, grid) if dependent and grid else None
-    return GpuLaunch(kernel, grid, ctypes.addressof(pointers), (block, pointers, *keep), kept, config)
+    ctypes.memmove(base, image, len(image))
+    return block, base
+
+
+def _placed(
+    kernel: driver.Loaded, grid: int, keep: tuple[object, ...], places: list[int], kept: int, *, dependent: bool
+) -> GpuLaunch:
+    pointers = (ctypes.c_void_p * max(len(places), 1))(*places)
+    address = ctypes.addressof(pointers)
+    return GpuLaunch(launcher(kernel, grid, address, dependent=dependent), address, (pointers, *keep), kept)
+
+
+class Mover:
+    """Lays a launch out again for other arrays that differ from its own in nothing but addresses.
+
+    names: of the arrays whose addresses it is given, in order. None of them is empty.
+    """
+
+    def __init__(
+        self, kernel: driver.Loaded, plan: Plan, binding: Binding, names: Sequence[str], addresses: Sequence[int]
+    ) -> None:
+        assert binding.grid and binding.dealing is None
+        self._skews = [address % _SAME for address in addresses]
+        self._image, self._offsets = _image(binding.arguments)
+        self._kernel, self._binding, self._dependent = kernel, binding, plan.dependent
+        self._maps: list[tuple[int, int, Callable[[int, int], None]]] = []  # offset, which address, what writes it
+        self._pointers: list[tuple[int, int]] = []  # offset, which address
+        tensors = {d.name: d.tensor for d in plan.descriptors}
+        for offset, param in zip(self._offsets, plan.params, strict=True):
+            if isinstance(param, MapParam):
+                encode = driver.encoder(binding.maps[param.descriptor])
+                self._maps.append((offset, names.index(tensors[param.descriptor]), encode))
+            elif isinstance(param, PointerParam):
+                self._pointers.append((offset, names.index(param.tensor)))
+
+    def __call__(self, addresses: Sequence[int]) -> GpuLaunch | None:
+        """The launch on arrays at these addresses; None where one must be judged: nowhere, or aligned otherwise."""
+        if not all(addresses) or [address % _SAME for address in addresses] != self._skews:
+            return None
+        block, base = _copied(self._image)
+        for offset, which, encode in self._maps:
+            encode(base + offset, addresses[which])
+        for offset, which in self._pointers:
+            ctypes.c_uint64.from_address(base + offset).value = addresses[which]
+        keep, places = (block, *self._binding.keep), [base + offset for offset in self._offsets]
+        return _placed(self._kernel, self._binding.grid, keep, places, self._binding.kept, dependent=self._dependent)

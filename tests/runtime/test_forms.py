@@ -1,0 +1,262 @@
+"""Calls with tensors: what is found again, what is made anew, and that nothing wrong is found again."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks.stand_in import Driver, Tensor, Torch, installed
+from tests.runtime import kernels
+from tilegen.diagnostics.core import TilegenError
+from tilegen.runtime import forms
+from tilegen.runtime import kernel as runtime
+from tilegen.runtime.direct import Functions
+from tilegen.runtime.forms import signature
+from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.recent import Recent
+
+
+class Put(NamedTuple):
+    """One launch: its stream, and the arguments of `padded_sum`."""
+
+    stream: int
+    map: int  # the address in X's map
+    y: int
+    m: int
+    n: int
+
+
+class Gpu(NamedTuple):
+    torch: Torch
+    driver: Driver
+    puts: list[Put]
+
+
+@pytest.fixture
+def gpu() -> Iterator[Gpu]:
+    puts: list[Put] = []
+
+    def launch(config: Any, function: Any, pointers: Any, extra: None) -> int:
+        at = (ctypes.c_void_p * 4).from_address(pointers.value)
+        assert at[0] is not None and at[0] % 64 == 0
+        x, y, m, n = (
+            struct.unpack(f, ctypes.string_at(p, struct.calcsize(f)))[0] for f, p in zip("QQii", at, strict=True)
+        )
+        puts.append(Put(config._obj.stream or 0, x, y, m, n))
+        return 0
+
+    functions = Functions(launch, lambda found: setattr(found._obj, "value", 1) or 0)
+    runtime.encode_cached.cache_clear()
+    with installed(functions) as (torch, driver):
+        yield Gpu(torch, driver, puts)
+    runtime.encode_cached.cache_clear()
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return kernels.padded_sum()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry a call that is looked at argument by argument, and one a launch that is bound in full."""
+    seen: list[str] = []
+    request, bound = Kernel._request, Kernel._bound
+    monkeypatch.setattr(Kernel, "_request", lambda *a: seen.append("request") or request(*a))
+    monkeypatch.setattr(Kernel, "_bound", lambda *a: seen.append("bound") or bound(*a))
+    return seen
+
+
+def test_the_same_call_again_only_launches(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    x, y = Tensor((70, 64)), Tensor((70,))
+    for _ in range(3):  # the second call makes the launch that the form keeps
+        assert kernel(X=x, Y=y) is y
+    assert slow == ["request", "bound", "bound"]
+    maps = len(gpu.driver.maps)
+    slow.clear()
+    kernel(X=x, Y=y)
+    assert slow == []
+    assert len(gpu.driver.maps) == maps
+    assert gpu.puts == [Put(0, x.address, y.address, 70, 64)] * 4
+
+
+def test_other_addresses_of_the_same_form_change_nothing_else(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    arrays = [(Tensor((70, 64)), Tensor((70,))) for _ in range(5)]
+    for x, y in arrays:
+        kernel(X=x, Y=y)
+    assert slow == ["request", "bound", "bound"]
+    assert gpu.puts == [Put(0, x.address, y.address, 70, 64) for x, y in arrays]
+
+
+def test_outputs_are_made_anew_at_each_call(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    x = Tensor((70, 64))
+    made = [kernel(X=x) for _ in range(4)]
+    assert len({y.address for y in made}) == 4
+    assert {(y.shape, str(y.dtype), y.device.index) for y in made} == {((70,), "torch.float32", 0)}
+    assert [put.y for put in gpu.puts] == [y.address for y in made]
+    assert slow == ["request", "bound", "bound"]
+    kernel(X=x, Y=None)  # spelt otherwise, the same
+    assert [put.m for put in gpu.puts] == [70] * 5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"shape": (71, 64)},
+        {"shape": (70, 32)},
+        {"strides": (128, 1)},
+        {"device": "cuda:1"},
+    ],
+    ids=str,
+)
+def test_another_form_is_judged_anew(gpu: Gpu, kernel: Kernel, slow: list[str], other: dict[str, Any]) -> None:
+    at = 1 << 40
+    kernel(X=Tensor((70, 64), address=at))
+    slow.clear()
+    kernel(X=Tensor(**{"shape": (70, 64), "address": at, **other}))
+    assert slow == ["request", "bound"]
+    m, n = other.get("shape", (70, 64))
+    assert gpu.puts[-1][:2] == (0, at)
+    assert gpu.puts[-1][3:] == (m, n)
+
+
+def test_launches_follow_the_current_stream(gpu: Gpu, kernel: Kernel) -> None:
+    x, y = Tensor((70, 64)), Tensor((70,))
+    prepared = kernel.prepare(X=x, Y=y)
+    for gpu.torch.stream in (5, 0, 6, 5):
+        kernel(X=x, Y=y)
+        prepared()
+    assert [put.stream for put in gpu.puts] == [5, 5, 0, 0, 6, 6, 5, 5]
+
+
+def test_a_prepared_launch_only_asks_for_the_stream(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    x, y = Tensor((70, 64)), Tensor((70,))
+    prepared = kernel.prepare(X=x, Y=y)
+    slow.clear()
+    maps = len(gpu.driver.maps)
+    assert prepared() is y
+    assert prepared() is y
+    assert slow == []
+    assert len(gpu.driver.maps) == maps
+    assert gpu.puts == [Put(0, x.address, y.address, 70, 64)] * 2
+
+
+def wrong_calls() -> dict[str, tuple[str, dict[str, Any]]]:
+    x, y = {"shape": (70, 64)}, {"shape": (70,)}
+    return {
+        "type": ("ARRAY_DTYPE", {"X": Tensor(**x, dtype="float16")}),
+        "rank": ("ARRAY_RANK", {"X": Tensor((70, 64, 1))}),
+        "extent": ("ARRAY_EXTENT", {"X": Tensor(**x), "Y": Tensor((71,))}),
+        "device": ("ARRAY_DEVICE", {"X": Tensor(**x), "Y": Tensor(**y, device="cuda:1")}),
+        "stride": ("TMA_STRIDE_ALIGNMENT", {"X": Tensor(**x, strides=(65, 1))}),
+        "order": ("ARRAY_INNER_STRIDE", {"X": Tensor(**x, strides=(1, 70))}),
+        "address": ("TMA_ADDRESS", {"X": Tensor(**x, address=(1 << 41) + 4)}),
+        "address of the output": ("ARRAY_ELEMENT_ALIGNMENT", {"X": Tensor(**x), "Y": Tensor(**y, address=4097)}),
+        "missing": ("MISSING_ARRAY", {"Y": Tensor(**y)}),
+        "unknown": ("UNKNOWN_ARGUMENT", {"X": Tensor(**x), "Z": Tensor(**y)}),
+        "size": ("ARRAY_EXTENT", {"X": Tensor(**x), "M": 71}),
+        "size's type": ("SIZE_VALUE", {"X": Tensor(**x), "M": 70.0}),
+    }
+
+
+@pytest.mark.parametrize("name", wrong_calls())
+def test_a_wrong_call_is_refused_every_time(gpu: Gpu, kernel: Kernel, name: str) -> None:
+    code, arguments = wrong_calls()[name]
+    right = {"X": Tensor((70, 64)), "Y": Tensor((70,))}
+    for given in (right, {"X": right["X"]}, {**right, "M": 70}):  # forms that a wrong call might be taken for
+        for _ in range(3):
+            kernel(**given)
+    launched = len(gpu.puts)
+    for _ in range(3):
+        with pytest.raises(TilegenError, match=code):
+            kernel(**arguments)
+    assert len(gpu.puts) == launched
+
+
+def test_what_a_known_tensor_becomes_is_seen(gpu: Gpu, kernel: Kernel) -> None:
+    x, y = Tensor((70, 64)), Tensor((70,))
+    for _ in range(3):
+        kernel(X=x, Y=y)
+    x.requires_grad = True
+    kernel(X=x, Y=y)  # nothing is recorded now
+    gpu.torch.gradients = True
+    with pytest.raises(TilegenError, match="ARRAY_GRADIENT"):
+        kernel(X=x, Y=y)
+    x.requires_grad, x.negated = False, True
+    with pytest.raises(TilegenError, match="resolve_neg"):
+        kernel(X=x, Y=y)
+    x.negated, x.address = False, 0
+    with pytest.raises(TilegenError, match="without memory"):
+        kernel(X=x, Y=y)
+    assert len(gpu.puts) == 4
+
+
+def test_numbers_that_are_equal_but_differ_are_told_apart() -> None:
+    signatures = [signature({"a": number}) for number in (0, False, 0.0, -0.0, None, 1, True, 1.0)]
+    assert len(set(map(str, signatures))) == len(signatures)
+    assert signature({"a": float("nan")}) == signature({"a": float("nan")})
+
+
+def test_other_arrays_than_tensors_have_no_signature() -> None:
+    import numpy as np
+
+    assert signature({"X": np.zeros(3)}) is None
+    assert signature({"X": "text"}) is None
+    assert signature({"a": np.float32(1)}) is None
+
+
+def test_forms_and_launches_are_forgotten_in_turn(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    kernel._forms, kernel._launches = Recent(most=2), Recent(most=3)
+    x = {rows: Tensor((rows, 64)) for rows in (70, 71, 72)}
+    y = {rows: Tensor((rows,)) for rows in (70, 71, 72)}
+    for rows in (70, 71, 72):
+        kernel(X=x[rows], Y=y[rows])
+        kernel(X=x[rows], Y=y[rows])
+    assert (len(kernel._forms), len(kernel._launches)) == (2, 3)
+    slow.clear()
+    kernel(X=x[72], Y=y[72])
+    assert slow == []
+    kernel(X=x[70], Y=y[70])
+    assert slow == ["request", "bound"]
+    assert [put.m for put in gpu.puts] == [70, 70, 71, 71, 72, 72, 72, 70]
+    assert [put.map for put in gpu.puts[-2:]] == [x[72].address, x[70].address]
+
+
+def test_addresses_that_are_aligned_otherwise_are_judged(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    base = 1 << 40
+    for n, skew in enumerate((0, 0, 256, 16, 32, 4)):
+        x = Tensor((70, 64), address=base + n * 65536 + skew)
+        slow.clear()
+        if skew == 4:
+            with pytest.raises(TilegenError, match="TMA_ADDRESS"):
+                kernel(X=x)
+        else:
+            kernel(X=x)
+            assert gpu.puts[-1].map == x.address
+        assert ("bound" in slow) == (n not in (2,))
+
+
+def test_empty_tensors_are_bound_each_time(gpu: Gpu, kernel: Kernel) -> None:
+    for _ in range(4):
+        kernel(X=Tensor((0, 64)))
+    assert gpu.puts == []
+    for n in range(4):
+        y = Tensor((70,), address=(1 << 40) + n * 4096)
+        kernel(X=Tensor((70, 0), address=8), Y=y)
+        assert gpu.puts[-1].y == y.address
+        assert gpu.puts[-1].map == y.address  # a map that is never read, over memory that exists
+
+
+def test_what_a_form_looks_at_is_all_that_may_matter() -> None:
+    """A new attribute that `describe` refuses or uses must be in the signature."""
+    assert {int, float, bool, type(None)} == forms.NUMBERS
+    x = Tensor((2, 3), "float16", address=64, device="cuda:1")
+    found = signature({"X": x, "n": 3})
+    assert found is not None
+    form, addresses = found
+    assert addresses == [64]
+    assert form == ("X", (2, 3), (3, 1), x.dtype, x.device, "n", int, "3")

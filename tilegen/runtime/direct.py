@@ -1,0 +1,99 @@
+"""Launches by the driver's own function, with everything laid out ahead: by the bindings each takes longer."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tilegen.runtime import driver
+
+_MOST_STREAMS = 64  # that a launch keeps its arguments for
+_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint),
+        ("padding", ctypes.c_uint),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_byte * 60),
+    )
+
+
+class Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Of the driver: cuLaunchKernelEx, and cuCtxGetCurrent.
+
+    A launch leaves Python to other threads, since it waits where a GPU has many before it, and what it waits for may
+    need Python.
+    """
+
+    launch: Callable[..., int]
+    current_context: Callable[..., int]
+
+
+@cache
+def functions() -> Functions:
+    return Functions(
+        ctypes.CDLL(driver.LIBRARY).cuLaunchKernelEx,
+        ctypes.PyDLL(driver.LIBRARY).cuCtxGetCurrent,
+    )
+
+
+def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
+    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is.
+
+    pointers: address of an array of pointers, one a parameter; whoever calls the function keeps it alive. dependent:
+    the launch may begin under the end of the one before it on its stream. No CTAs: there is nothing to launch.
+    """
+    if not grid:
+        return lambda stream: None
+    found, context = functions(), driver.context(kernel.device.index)
+    launch, current_context = found.launch, found.current_context
+    by_stream: dict[int, tuple[Any, ...]] = {}
+    holder, reference = ctypes.c_void_p, ctypes.byref
+
+    def put(stream: int) -> None:
+        arguments = by_stream.get(stream)
+        if arguments is None:
+            if len(by_stream) >= _MOST_STREAMS:
+                by_stream.clear()
+            config = reference(_config(kernel, grid, stream, dependent))
+            arguments = config, holder(kernel.function), holder(pointers), None
+            by_stream[stream] = arguments
+        now = holder()
+        if current_context(reference(now)) == 0 and now.value == context:
+            error = launch(*arguments)
+        else:
+            with driver.current(kernel.device.index):
+                error = launch(*arguments)
+        if error:
+            driver.refuse("launch the kernel", error)
+
+    return put
+
+
+def _config(kernel: driver.Loaded, grid: int, stream: int, dependent: bool) -> Config:
+    config = Config((grid, 1, 1), (kernel.threads, 1, 1), kernel.shared_bytes, stream)
+    if dependent:
+        config.attributes = ctypes.pointer(_Attribute(id=_STREAM_SERIALIZATION, value=1))
+        config.count = 1
+    return config

@@ -1,0 +1,70 @@
+"""Calls with torch tensors, told apart by a few attribute reads an argument.
+
+What two calls of one form have in common, all but the addresses, was judged when the form was met first: the rest is
+to make the outputs that are not given, to find the launch on these addresses, and to put it on the stream.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, TypeAlias
+
+from tilegen.runtime.launch import DealtLaunch, GpuLaunch
+from tilegen.runtime.recent import Recent
+
+NUMBERS = frozenset({int, float, bool, NoneType})  # others, such as numpy's, may change
+
+Launch: TypeAlias = GpuLaunch | DealtLaunch
+
+
+def signature(arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[int]] | None:
+    """(form, addresses) of a call's arguments; None where one is neither a torch tensor nor a number of Python's.
+
+    Whatever of a tensor decides whether it may be used is in its form. One that is refused whatever its form has none.
+    """
+    form: list[Any] = []
+    addresses: list[int] = []
+    try:
+        for name, value in arguments.items():
+            kind = type(value)
+            if kind in NUMBERS:
+                form += (name, kind, repr(value))  # -0.0 and 0.0 are equal
+                continue
+            if value.is_neg() or (value.requires_grad and sys.modules["torch"].is_grad_enabled()):
+                return None
+            addresses.append(value.data_ptr())
+            form += (name, value.shape, value.stride(), value.dtype, value.device)
+    except (AttributeError, RuntimeError, NotImplementedError, KeyError):  # no torch tensor, or one without memory
+        return None
+    return tuple(form), addresses
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """makers: of the outputs that the caller does not give, by name · stream: asks for the framework's current one ·
+    launch: makes the launch on these arguments, outputs and all, at these addresses · result: what a call returns ·
+    kept: bytes on the GPU that its launches hold in common.
+
+    Each is equal to itself alone, and so a part of its launches' keys.
+    """
+
+    makers: Sequence[tuple[str, Callable[[], Any]]]
+    stream: Callable[[], int]
+    launch: Callable[[Mapping[str, Any], Sequence[int]], Launch]
+    result: Callable[[Mapping[str, Any]], Any]
+    kept: int
+
+    def call(self, arguments: dict[str, Any], addresses: list[int], launches: Recent[Launch]) -> Any:
+        """Launch on these arguments. Returns what the kernel does."""
+        for name, make in self.makers:
+            made = arguments[name] = make()
+            addresses.append(made.data_ptr())
+        key = (self, *addresses)
+        launch = launches.find(key)
+        if launch is None:
+            launch = launches.get(key, lambda: self.launch(arguments, addresses))
+        launch.put(self.stream())
+        return self.result(arguments)
