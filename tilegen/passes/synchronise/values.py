@@ -53,7 +53,7 @@ from tilegen.ir.tile import Affine, Cast, Clause, Expr, Move, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
 from tilegen.passes.isolate import ends_with_tensor
-from tilegen.passes.stale import ScaledSum
+from tilegen.passes.stale import LIMIT, ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
 from tilegen.passes.synchronise.elements import lower, place
 from tilegen.passes.synchronise.geometry import (
@@ -505,7 +505,7 @@ class Values:
             body += [self._make_operand(o, transient, cols) for o in group.casts]
         step: list[Operation] = [*self._shift_lead(weight), Sweep(tuple(body), span, name)]
         states = [self.state(o) for o in group.sums]
-        small = Compute("le", (Element(next(iter(parts.values()))), Literal(group.limit)))
+        small = Compute("le", (Element(next(iter(parts.values()))), Literal(LIMIT)))
         seen = Compute("gt", (Element(running), Literal(float("-inf"))))
         calm = Compute("and", (small, seen))  # false also for a sum that is no number
         raised = Compute("max", (self._top(e, new), Element(running)))
