@@ -35,6 +35,8 @@ from benchmarks.providers import OTHER_KERNELS, Requested
 from tilegen.bench.contest import compete
 from tilegen.bench.report import Report, aligned, paired, tflops
 from tilegen.bench.suites import LENGTHS, MASKS, PRODUCTS, attention_cells, gemm_cells
+from tilegen.syntax.reading import read_source
+from tilegen.tune.spelling import with_schedule
 
 OWN = "own"
 
@@ -78,26 +80,12 @@ def _spelt_out(body: str) -> list[tuple[list[str], str]]:
     return out
 
 
-def with_schedule(spec: str, directives: str) -> str:
-    """The spec with this schedule for Hopper in place of its own."""
-    kept, rest = "", spec
-    while match := re.search(r"^[ \t]*schedule\s+hopper\b[^{]*\{", rest, flags=re.M):
-        end, depth = match.end(), 1
-        while depth:
-            depth += {"{": 1, "}": -1}.get(rest[end], 0)
-            end += 1
-        kept, rest = kept + rest[: match.start()], rest[end:].removeprefix("\n")
-    body, _, after = (kept + rest).rpartition("}")
-    return f"{body}  schedule hopper {{\n{directives}\n  }}\n}}{after}"
-
-
 def request_of(variant: Variant, workload: Any) -> Request | None:
     """None where the variant is for other kernels."""
     if not variant.serves(workload):
         return None
     own = own_request(workload)
-    spec = Path(own.spec).read_text(encoding="utf-8")
-    return replace(own, spec=with_schedule(spec, variant.directives))
+    return replace(own, spec=with_schedule(read_source(own.spec), variant.directives).text)
 
 
 def own_request(workload: Any) -> Request:

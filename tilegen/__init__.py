@@ -11,6 +11,7 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
     from tilegen.runtime.kernel import Kernel
@@ -19,7 +20,9 @@ __version__ = VERSION
 __all__ = ["TilegenError", "__version__", "compile"]
 
 
-def compile(spec: str | PathLike[str], /, **params: Any) -> Kernel:
+def compile(
+    spec: str | PathLike[str], /, *, tuned: bool | Mapping[str, int | list[int]] = False, **params: Any
+) -> Kernel:
     """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
 
     Call it with arrays by name: `kernel(Q=q, K=k, V=v)`. One output comes back as itself, several as a named tuple.
@@ -27,6 +30,8 @@ def compile(spec: str | PathLike[str], /, **params: Any) -> Kernel:
     `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`; numbers and element types may be those
     of torch and numpy too (`T=torch.float16`). Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned.
+    `tuned`: sizes, such as `{"Sq": 8192, "Sk": 8192}`, to take the schedule that `tilegen tune` kept for this GPU and
+    their class in place of the spec's own; True for the one that was kept last. Where none is kept, nothing changes.
     """
     from pathlib import Path
 
@@ -37,4 +42,9 @@ def compile(spec: str | PathLike[str], /, **params: Any) -> Kernel:
 
     text = isinstance(spec, str) and "{" in spec
     source = Source("<text>", str(spec)) if text else read_source(Path(spec))
-    return compile_source(source, {name: plain(value) for name, value in params.items()}).kernel()
+    given = {name: plain(value) for name, value in params.items()}
+    if tuned is not False:
+        from tilegen.tune.store import applied
+
+        source, _ = applied(source, given, {} if tuned is True else tuned)
+    return compile_source(source, given).kernel()

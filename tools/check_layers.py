@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tilegen.oracle",),
     ("tilegen.runtime",),
     ("tilegen.bench",),
+    ("tilegen.tune",),
     ("tilegen.inspect",),
     ("tilegen.cli",),
     ("tilegen", "tilegen.__main__"),  # the package's own __init__: what users import; and the command run as one

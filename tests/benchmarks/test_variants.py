@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.builds import SAMPLES
-from benchmarks.variants import Variant, own_request, read_variants, request_of, with_schedule
+from benchmarks.variants import Variant, own_request, read_variants, request_of
 from tilegen.bench.workloads import Attention, Gemm
+from tilegen.ir.tile_text import directive_text
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 
@@ -46,17 +49,16 @@ def test_a_condition_limits_a_schedule() -> None:
 @pytest.mark.parametrize("name", ["fa3_fwd", "gemm"])
 def test_a_spec_gets_a_schedule_in_place_of_its_own(name: str) -> None:
     axes = {"fa3_fwd": "block i 128, j 64", "gemm": "block m 64, n 64, k 64"}[name]
-    text = with_schedule((SAMPLES / f"{name}.tile").read_text(encoding="utf-8"), axes)
-    assert text.count("schedule hopper") == 1
-    program = load(Source("<text>", text), {})
-    assert len(program.schedules) == 1
-    own = load(SAMPLES / f"{name}.tile", {})
-    assert [d.name for d in program.definitions] == [d.name for d in own.definitions]
-
-
-def test_nested_braces_are_part_of_a_schedule() -> None:
-    spec = "kernel x() {\n  a\n  schedule hopper {\n    outputs O { block i 1 }\n  }\n  b\n}\n"
-    assert with_schedule(spec, "c") == "kernel x() {\n  a\n  b\n  schedule hopper {\nc\n  }\n}\n"
+    request = request_of(
+        Variant("v", f"{axes}  # small\n  "), {"fa3_fwd": Attention(64, 512, True), "gemm": Gemm(8, 8, 8)}[name]
+    )
+    assert request is not None
+    program = load(Source("<text>", request.spec), dict(request.params))
+    assert [directive_text(d) for d in program.directives("hopper")] == [
+        f"block {each}" for each in axes[6:].split(", ")
+    ]
+    own = load(SAMPLES / f"{name}.tile", dict(request.params))
+    assert [d.span for d in program.definitions] == [replace(d.span, file="<text>") for d in own.definitions]
 
 
 def test_requests_are_ungated_and_keep_their_parameters() -> None:

@@ -110,7 +110,7 @@ def test_other_specs_run_alone(
         return [1e-3] * times
 
     monkeypatch.setattr(bench, "DeviceArray", HostArray)
-    monkeypatch.setattr(bench, "seconds_on_gpu", seconds)
+    monkeypatch.setattr("tilegen.bench.rounds.seconds_on_gpu", seconds)
     monkeypatch.setattr(bench.machine, "reader", lambda: lambda: (1500, None))
     params = ["-D", "D=64"] if name == "fa3_varlen" else []
     done = tilegen("bench", SAMPLES / f"{name}.tile", *params, "--size", size, "--rounds", "2")

@@ -6,7 +6,7 @@ import hashlib
 import os
 import pickle
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def _portable(e: Exception) -> Exception:
 
 def compile_each(
     requests: Iterable[Request], folder: Path, processes: int | None = None
-) -> Iterator[tuple[Request, Path]]:
+) -> Generator[tuple[Request, Path], None, None]:
     """Compile in parallel, in the order in which they are done; each outcome becomes a file in `folder` for `read`. One
     that is there is kept. Closing the iterator gives up what was not begun."""
     wanted = []

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from tilegen.bench.watchdog import watchdog
+from tilegen.runtime.device_memory import seconds_on_gpu
 
 Launch = Callable[[], Any]
 Look = Callable[[], tuple[int | None, float | None]]  # MHz of the multiprocessors, watts
@@ -89,6 +90,14 @@ def measure(launch: Launch, look: Look, warm_ms: float, ms: float) -> Sample:
     clock, watts = look()
     torch.cuda.synchronize()
     return Sample(median(before.elapsed_time(after) for before, after in pairs), clock, watts)
+
+
+def without_torch(launch: Launch, look: Look, warm_ms: float, ms: float) -> Sample:
+    """`measure` for a launch on the default stream, by the driver's own events."""
+    one = max(1e-6, median(seconds_on_gpu(launch, 3)))
+    seconds_on_gpu(launch, int(warm_ms / 1e3 / one) + 1)
+    times = seconds_on_gpu(launch, max(5, int(ms / 1e3 / one) + 1))
+    return Sample(median(times) * 1e3, *look())
 
 
 def by_the_clock(

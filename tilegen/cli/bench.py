@@ -17,6 +17,7 @@ import click
 from tilegen.bench import machine
 from tilegen.bench.contest import Settings, compete
 from tilegen.bench.peers import Prepared, Provider
+from tilegen.bench.rounds import Sample, without_torch
 from tilegen.bench.suites import SUITES, counterpart, peers_of
 from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout, table
@@ -28,7 +29,7 @@ from tilegen.cli.values import Parameters, Sizes, Wanted
 from tilegen.oracle import poisoned, random_inputs
 from tilegen.resources import resource
 from tilegen.runtime.compilation import Compilation, compile_source
-from tilegen.runtime.device_memory import DeviceArray, seconds_on_gpu
+from tilegen.runtime.device_memory import DeviceArray
 from tilegen.runtime.kernel import Kernel
 from tilegen.syntax.reading import read_source
 
@@ -65,7 +66,7 @@ def bench_command(wanted: Wanted, given: Sizes, only: Parameters, asked: Asked) 
         return
     if only:
         wrong_usage("--only chooses cells of a named benchmark", got=name, wanted=" or ".join(SUITES))
-    done, _ = compile_spec(wanted)
+    done, _ = compile_spec(wanted, given)
     sizes, scalars = arguments(done.program, given, small=False)
     names = {s.name for s in done.program.scalars}
     workload = None if names & given.keys() else counterpart(done.program.name, dict(done.program.params), sizes)
@@ -118,14 +119,12 @@ def _alone(done: Compilation, sizes: Mapping[str, int | list[int]], scalars: Map
     dense = {name: value for name, value in sizes.items() if isinstance(value, int)}
     launch = done.kernel().prepare(**arrays, **dense, **scalars)
     look, deadline = machine.reader(), time.monotonic() + asked.budget
-    times: list[float] = []
+    samples: list[Sample] = []
     for _ in range(asked.rounds):
-        if times and time.monotonic() > deadline:
+        if samples and time.monotonic() > deadline:
             break
-        one = max(1e-6, median(seconds_on_gpu(launch, 3)))
-        seconds_on_gpu(launch, int(WARM_MS / 1e3 / one) + 1)
-        times.append(median(seconds_on_gpu(launch, max(5, int(MEASURE_MS / 1e3 / one) + 1))))
-    clock, watts = look()
+        samples.append(without_torch(launch, look, WARM_MS, MEASURE_MS))
+    times = [sample.milliseconds / 1e3 for sample in samples]
     moved = sum(prod(a.shape) * a.dtype.itemsize for a in arrays.values())
     best, middle, worst = min(times), median(times), max(times)
     out = stdout()
@@ -133,6 +132,12 @@ def _alone(done: Compilation, sizes: Mapping[str, int | list[int]], scalars: Map
     out.print(
         ", ".join(f"{name}={value}".replace(" ", "") for name, value in {**sizes, **scalars}.items()), markup=False
     )
-    row = [f"{middle * 1e6:.1f}", f"{best * 1e6:.1f}–{worst * 1e6:.1f}", f"{moved / middle / 1e9:.0f}", clock, watts]
+    row = [
+        f"{middle * 1e6:.1f}",
+        f"{best * 1e6:.1f}–{worst * 1e6:.1f}",
+        f"{moved / middle / 1e9:.0f}",
+        samples[-1].clock_mhz,
+        samples[-1].watts,
+    ]
     out.print(table(["µs", "least–most", "GB/s", "MHz", "W"], [["" if x is None else x for x in row]]))
     out.print(f"{len(times)} rounds, alone: no peer is known for it; `tilegen run` checks its results", markup=False)

@@ -10,7 +10,7 @@ from tilegen.cli.console import stdout
 from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
 from tilegen.cli.usage import wrong_usage
-from tilegen.cli.values import Wanted
+from tilegen.cli.values import Sizes, Wanted
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.runtime.compilation import Compilation
@@ -26,10 +26,14 @@ EMITTED: dict[str, Callable[[Compilation], str | bytes]] = {
 }
 
 
-def build_command(wanted: Wanted, folder: Path, emit: str | None) -> None:
+def build_command(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes) -> None:
     """Write the files named in `emit` (None: every one) to `folder`, all or none; print what the kernel needs."""
     extensions = list(EMITTED) if emit is None else _extensions(emit)
-    done, seconds = compile_spec(wanted)
+    if sizes and not wanted.tuned:
+        wrong_usage(
+            "--size chooses among tuned schedules, and a kernel is built for all sizes", wanted="--tuned with it"
+        )
+    done, seconds = compile_spec(wanted, sizes)
     contents = {f"{done.plan.name}.{extension}": EMITTED[extension](done) for extension in extensions}
     publish({name: text.encode() if isinstance(text, str) else text for name, text in contents.items()}, folder)
     out = stdout()

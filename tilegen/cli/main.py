@@ -28,15 +28,22 @@ Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 TARGETS = ("hopper",)  # those of tilegen.passes.pipeline, which takes time to load
 
 
-def _wanted(argument: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The argument and the options of what to compile, which the command is given as one."""
+def _wanted(argument: str, *, tunable: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument and the options of what to compile, which the command is given as one. `tunable`: --tuned too."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def called(spec: Path, parameters: values.Parameters, target: str, no_cache: bool, **options: object) -> None:
-            command(values.Wanted(spec, parameters, target, not no_cache), **options)
+        def called(
+            spec: Path,
+            parameters: values.Parameters,
+            target: str,
+            no_cache: bool,
+            tuned: bool = False,
+            **options: object,
+        ) -> None:
+            command(values.Wanted(spec, parameters, target, not no_cache, tuned), **options)
 
-        for option in reversed(_OPTIONS):
+        for option in reversed(_OPTIONS if tunable else _OPTIONS[:-1]):
             called = option(called)
         return click.argument("spec", metavar=argument, callback=lambda _context, _argument, name: values.file(name))(
             called
@@ -62,6 +69,7 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         help="The machine to compile for.",
     ),
     click.option("--no-cache", is_flag=True, help="Compile even if this was compiled before, and do not keep it."),
+    click.option("--tuned", is_flag=True, help="With the schedule that `tilegen tune` kept for this GPU, if any."),
 )
 
 
@@ -103,14 +111,15 @@ def main() -> None:
     help="Where to write; made if need be. Default: here.",
 )
 @click.option("--emit", metavar="LIST", help="Which files to write: plan.txt,cu … Default: all.")
-def build(wanted: values.Wanted, folder: Path, emit: str | None) -> None:
+@_sizes("With --tuned, the sizes to build for; without them, the schedule that was found last is taken.")
+def build(wanted: values.Wanted, folder: Path, emit: str | None, sizes: values.Sizes) -> None:
     """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt.
 
     The files appear all together or, if anything is wrong, not at all.
     """
     from tilegen.cli.build import build_command
 
-    build_command(wanted, folder, emit)
+    build_command(wanted, folder, emit, sizes)
 
 
 @main.command(short_help="Check a spec without writing anything.")
@@ -175,6 +184,66 @@ def bench(
     from tilegen.cli.bench import Asked, bench_command
 
     bench_command(wanted, sizes, only, Asked(rounds, budget, flex, folder, seed))
+
+
+def _shown(what: str) -> Callable[[click.Context, click.Parameter, object], None]:
+    """The callback of an option that does something else than its command, and ends it."""
+
+    def show(context: click.Context, _option: click.Parameter, value: object) -> None:
+        if value and not context.resilient_parsing:
+            from tilegen.cli import tune as tuning
+
+            if what == "list":
+                tuning.list_command()
+            else:
+                tuning.forget_command(str(value))
+            context.exit()
+
+    return show
+
+
+@main.command(short_help="Search the fastest schedule of a spec on the GPU, and keep it.")
+@_wanted("SPEC", tunable=False)
+@_sizes("Sizes and scalars to time it at, as for `tilegen run`.")
+@click.option("--budget", type=click.IntRange(1), default=48, show_default=True, help="Schedules to compile.")
+@click.option("--time", "seconds", type=click.FloatRange(1), default=540, show_default=True, help="Seconds in all.")
+@click.option("--no-device", is_flag=True, help="Only list what would be timed.")
+@click.option("--write", is_flag=True, help="Print the fastest schedule as a statement to paste into SPEC.")
+@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write all that was found there.")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_shown("list"),
+    help="Show what is kept; no SPEC.",
+)
+@click.option(
+    "--forget",
+    metavar="KERNEL|all",
+    is_eager=True,
+    expose_value=False,
+    callback=_shown("forget"),
+    help="Remove what is kept for kernels of this name; no SPEC.",
+)
+@_SEED
+def tune(
+    wanted: values.Wanted,
+    sizes: values.Sizes,
+    budget: int,
+    seconds: float,
+    no_device: bool,
+    write: bool,
+    file: Path | None,
+    seed: int,
+) -> None:
+    """Try schedules of SPEC against its own at these sizes, and keep the fastest for `--tuned` and `compile(tuned=…)`.
+
+    The candidates vary what the schedule language has; each compiles as planned and gives the result of the first.
+    """
+    from tilegen.cli.tune import Asked, tune_command
+
+    tune_command(wanted, sizes, Asked(budget, seconds, seed, not no_device, write, file))
 
 
 @main.command(short_help="Show what a spec became, statement by statement.")

@@ -48,7 +48,7 @@ class Judged:
 
 def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
     """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
-    done, seconds = compile_spec(wanted)
+    done, seconds = compile_spec(wanted, given)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
     with within_memory(done.program, sizes, scalars):

@@ -15,12 +15,14 @@ Sizes = dict[str, SizeValue]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to compile. `use_cache`: take it from the cache of earlier compilations, and keep it there."""
+    """What to compile. `use_cache`: take it from the cache of earlier compilations, and keep it there · tuned: with the
+    schedule that `tilegen tune` kept."""
 
     spec: Path
     parameters: Parameters
     target: str
     use_cache: bool
+    tuned: bool = False
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

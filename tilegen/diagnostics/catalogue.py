@@ -908,6 +908,14 @@ class Code(enum.Enum):
         "the cache in {folder} cannot be read or cleared: {reason}",
         ("correct what is wrong with the folder", "set TILEGEN_CACHE to another folder, or to `off`"),
     )
+    TUNED_STORE = Entry(
+        "the schedules kept in {folder} cannot be read or changed: {reason}",
+        ("correct what is wrong with the folder", "set TILEGEN_TUNED to another folder"),
+    )
+    TUNE_FAILED = Entry(
+        "no schedule of {kernel} could be timed: {reason}",
+        ("`tilegen check` tells what is wrong with the spec's own schedule", "give other sizes by --size"),
+    )
     RESULT_WRONG = Entry(
         "the kernel's {output} is not what its equation says, first at [{place}]",
         ("this is a fault of tilegen, not of the spec: report it with the spec, the sizes and the seed",),

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
-from tilegen.ir.schedule import Schedule
+from tilegen.ir.schedule import Directive, Schedule
 from tilegen.syntax.span import Source, Span
 
 ParamValue = int | float | bool | DType
@@ -296,6 +296,11 @@ class TileProgram:
     def schedule(self, target: str) -> Schedule | None:
         """The first schedule for `target`, or None."""
         return next((s for s in self.schedules if s.target == target), None)
+
+    def directives(self, target: str) -> tuple[Directive, ...]:
+        """What its schedule for `target` says: nothing, without one."""
+        chosen = self.schedule(target)
+        return chosen.directives if chosen else ()
 
 
 def _named(items: tuple[_T, ...], name: str) -> _T:

@@ -57,14 +57,17 @@ def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], ta
 
 def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     """The Scheduled program: folds, guards, the default schedule, then the spec's directives. Raises TilegenError."""
-    chosen = program.schedule(target)
-    return with_directives(to_folded(program, target), chosen.directives if chosen else (), target)
+    return with_directives(to_folded(program, target), program.directives(target), target)
+
+
+def plan_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Plan:
+    """The plan of a folded program scheduled so. Raises TilegenError."""
+    plan = synchronise(with_directives(folded, directives, target))
+    verify_plan(plan)
+    check_under(plan, directives)
+    return plan
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:
     """The plan of a Tile program for a target. Raises TilegenError."""
-    plan = synchronise(to_scheduled(program, target))
-    verify_plan(plan)
-    chosen = program.schedule(target)
-    check_under(plan, chosen.directives if chosen else ())
-    return plan
+    return plan_with(to_folded(program, target), program.directives(target), target)

@@ -289,10 +289,10 @@ def skip_rows(program: Scheduled, d: directives.Option) -> Scheduled:
     the domain ties the streamed axis to the rows."""
     if program.workers.count < 2:
         fail(Code.SKIP_ALONE, d.span)
-    return _map_streams(program, lambda s: replace(s, skip=_lengths_differ(s.axis, program)))
+    return _map_streams(program, lambda s: replace(s, skip=lengths_differ(s.axis, program)))
 
 
-def _lengths_differ(stream: str, program: Scheduled) -> bool:
+def lengths_differ(stream: str, program: Scheduled) -> bool:
     """Whether the blocks that an item visits depend on its rows."""
     tile, axes = program.program.tile, program.workers.axes
     rows = with_parts(tile, axes) | {a.name for a in tile.axes if a.split and a.split.inner in axes}
@@ -330,7 +330,7 @@ def order(program: Scheduled, d: directives.Order) -> Scheduled:
     where all items are equally long."""
     current = program.order
     if d.names == ("longest_first",):
-        if not any(r.role == "stream" and _lengths_differ(r.axis, program) for r in program.roles):
+        if not any(r.role == "stream" and lengths_differ(r.axis, program) for r in program.roles):
             return program
         tile = program.program.tile
         tied = {a for c in tile.domain for a in c.axes}

@@ -38,7 +38,7 @@ _SUFFIX, _UNFINISHED = ".kernel", ".part"
 _MAGIC = b"tilegen kernel 1"
 _DIGEST = hashlib.sha256().digest_size
 # Parts of the package that a compilation cannot depend on, since they are in layers above it.
-_ABOVE = frozenset({"emulate", "oracle", "bench", "inspect", "cli"})
+_ABOVE = frozenset({"emulate", "oracle", "bench", "tune", "inspect", "cli"})
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def key_of(source: Source, params: Mapping[str, str | ParamValue], target: str) 
     """
     spelt = {name: _spelling(value) for name, value in params.items()}
     try:
-        code, tools = code_digest(), _tools()
+        code, tools = code_digest(), tools_in_use()
     except (OSError, TilegenError):  # a file that is being replaced; no NVRTC, which compiling says better
         return None
     if code is None or None in spelt.values():
@@ -122,7 +122,7 @@ def _digest(files: tuple[tuple[str, int, int], ...]) -> str:
     return total.hexdigest()
 
 
-def _tools() -> list[object]:
+def tools_in_use() -> list[object]:
     """What tells these NVRTC and nvdisasm from others: their files, or else NVRTC's version.
 
     Loading NVRTC to ask for its version takes as long as all the rest of a kernel from the cache.
@@ -159,21 +159,23 @@ def read(place: Path, key: str) -> bytes | None:
 
 def write(place: Path, key: str, body: bytes) -> None:
     """Keep an entry, replacing one that is there, and drop the oldest if there is too much. Does not fail."""
-    try:
+    with suppress(OSError):
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(suffix=_UNFINISHED, dir=place)
-    except OSError:
-        return
+        put_whole(place / (key + _SUFFIX), _MAGIC + _checksum(key, body) + body)
+        _prune(place)
+
+
+def put_whole(path: Path, data: bytes) -> None:
+    """Make or replace a file so that no process ever sees a part of it. Raises OSError."""
+    handle, unfinished = tempfile.mkstemp(suffix=_UNFINISHED, dir=path.parent)
     try:
         with open(handle, "wb") as file:
-            file.write(_MAGIC + _checksum(key, body) + body)
-        os.replace(unfinished, place / (key + _SUFFIX))
-    except BaseException as error:
+            file.write(data)
+        os.replace(unfinished, path)
+    except BaseException:
         with suppress(OSError):
             os.unlink(unfinished)
-        if not isinstance(error, OSError):
-            raise
-    _prune(place)
+        raise
 
 
 def _checksum(key: str, body: bytes) -> bytes:

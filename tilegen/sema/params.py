@@ -44,6 +44,16 @@ def bind_params(
     return bound
 
 
+def defaults(kernel: ast.Kernel) -> dict[str, ParamValue]:
+    """The value of each parameter that has a default, of a kernel whose parameters could be bound."""
+    found: dict[str, ParamValue] = {}
+    for param in kernel.params:
+        value = constant(param.default, {}) if param.default is not None else None
+        if value is not None:
+            found[param.name.name] = float(value) if _open_type(param) == "float" and type(value) is int else value
+    return found
+
+
 def _value(
     param: ast.Param,
     given: Mapping[str, str | int | float | bool | DType],

@@ -70,7 +70,7 @@ def synchronise(s: Scheduled) -> Plan:
         unit_axes(s)  # refuses sequences that no items can be made of
     check_rows(s)
     _check_products(s)
-    geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in _tiles_in_shared(s)}
+    geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in tiles_in_shared(s)}
     for t in s.tiles:
         if t.hint and t.tile not in geometries:
             fail(Code.HINT_OF_VECTOR, t.span, tile=t.tile)
@@ -159,7 +159,7 @@ def _rows_in(axes: tuple[str, ...], s: Scheduled) -> bool:
     return any(row_part(a, s) for a in axes)
 
 
-def _tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
+def tiles_in_shared(s: Scheduled) -> tuple[str, ...]:
     """Tiles that a product reads, or that are read element by element with rows to share out; others are vectors."""
     found = []
     for t in s.tiles:

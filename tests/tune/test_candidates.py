@@ -1,0 +1,117 @@
+"""Which candidates are tried first, and that arithmetic turns away nothing that would compile."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tilegen.checks import resources
+from tilegen.diagnostics.core import TilegenError
+from tilegen.passes.pipeline import plan_with
+from tilegen.sema.loading import load
+from tilegen.tune.candidates import SAME, planned, points, ranked
+from tilegen.tune.estimate import cycles
+from tilegen.tune.fits import REGISTERS, SHARED, refusal
+from tilegen.tune.space import Point, Space, space_of
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+EXTENTS = {
+    "fa3_fwd": {"b": 2, "h": 16, "g": 16, "r": 1, "i": 8192, "j": 8192, "d": 128, "e": 128},
+    "gemm": {"m": 8192, "n": 8192, "k": 8192},
+    "row_softmax": {"i": 8192, "j": 8192},
+}
+SMS = 132
+
+
+def space(name: str, **params: object) -> Space:
+    return space_of(load(SAMPLES / f"{name}.tile", params))  # type: ignore[arg-type]
+
+
+def refused(s: Space, point: Point) -> set[str]:
+    """The codes that compiling gives before NVRTC runs."""
+    try:
+        return {d.code for d in resources.check(plan_with(s.program, s.directives(point), s.target))}
+    except TilegenError as error:
+        return {d.code for d in error.diagnostics}
+
+
+@pytest.mark.parametrize("params", [("fa3_fwd", {"D": 64}), ("fa3_fwd", {"causal": True}), ("fa3_fwd", {"D": 256}),
+                                    ("gemm", {}), ("row_softmax", {}), ("attention_bias", {})])  # fmt: skip
+def test_the_filter_turns_away_nothing_that_would_compile(params: tuple[str, dict[str, object]]) -> None:
+    s = space(params[0], **params[1])
+    found: Counter[str] = Counter()
+    drawn = list(islice(points(s, 11), 300))
+    for point in random.Random(5).sample(drawn, 25):
+        try:
+            code = refusal(s.scheduled(point))
+        except TilegenError as error:
+            code = error.diagnostics[0].code
+        if code is not None:
+            found[code] += 1
+            assert refused(s, point), (code, s.told(point))
+    assert found[SHARED]  # else this looked at nothing
+
+
+def test_the_filter_knows_the_registers_that_were_measured() -> None:
+    s = space("fa3_fwd")
+
+    def point(consumers: int, keys: int, stages: int) -> Point:
+        said = {"consumers": consumers - 1, "block j": [32, 48, 64, 80, 96].index(keys), "stages": stages - 1}
+        return tuple(said.get(c.name, n) for c, n in zip(s.choices, s.own, strict=True))
+
+    assert refusal(s.scheduled(point(3, 80, 2))) is None
+    assert refusal(s.scheduled(point(3, 96, 2))) is None or refused(s, point(3, 96, 2))
+    assert refusal(s.scheduled(point(4, 80, 1))) == REGISTERS
+    assert refusal(s.scheduled(point(3, 80, 6))) == SHARED
+
+
+def test_a_longer_kernel_is_estimated_longer_and_what_hides_work_shorter() -> None:
+    s = space("fa3_fwd")
+    own = s.scheduled(s.own)
+    twice = {**EXTENTS["fa3_fwd"], "j": 16384}
+    assert 1.8 < cycles(own, twice, SMS) / cycles(own, EXTENTS["fa3_fwd"], SMS) < 2.2
+    assert cycles(own, EXTENTS["fa3_fwd"], SMS // 2) > 1.8 * cycles(own, EXTENTS["fa3_fwd"], SMS)
+    plain = tuple(0 if c.name in ("maximum", "turns", "body") else n for c, n in zip(s.choices, s.own, strict=True))
+    assert cycles(s.scheduled(plain), EXTENTS["fa3_fwd"], SMS) > cycles(own, EXTENTS["fa3_fwd"], SMS)
+
+
+def test_the_estimate_of_a_product_is_about_what_tensor_cores_allow() -> None:
+    s = space("gemm")
+    least = 2 * 8192**3 / 4096 / SMS
+    assert least < cycles(s.scheduled(s.own), EXTENTS["gemm"], SMS) < 1.5 * least
+
+
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
+def test_candidates_are_ranked_and_planned_the_same_every_time(name: str) -> None:
+    s = space(name)
+    said: list[list[str]] = []
+    for _ in range(2):
+        codes: Counter[str] = Counter()
+        drawn = ranked(s, EXTENTS[name], SMS, 3, lambda code, codes=codes: codes.update([code]), limit=60)
+        assert drawn[0].own
+        assert len(drawn) + codes.total() == 60
+        said.append([c.told for c, _ in planned(s, drawn, 4, lambda code: None)])
+    assert said[0] == said[1]
+    assert said[0][0] == "own"
+    assert len(set(said[0])) == 4
+
+
+def test_two_schedules_of_one_plan_are_one_candidate() -> None:
+    s = space("gemm")
+    own, other, *_ = ranked(s, EXTENTS["gemm"], SMS, 3, lambda code: None, limit=30)
+    codes: list[str] = []
+    again = replace(own, told="`isolate exact` is what there is without it")
+    assert [c for c, _ in planned(s, [own, again, other], 5, codes.append)] == [own, other]
+    assert codes == [SAME]
+
+
+def test_what_the_passes_refuse_is_counted_by_its_code() -> None:
+    s = space("attention_bias")  # `skip_rows` and the like are fixed in it
+    codes: Counter[str] = Counter()
+    ranked(s, dict.fromkeys([a.name for a in s.program.tile.axes], 512), SMS, 0, lambda c: codes.update([c]), limit=80)
+    assert codes[SHARED]

@@ -1,0 +1,136 @@
+"""Candidates: points of a space that may fit, in the order in which they are worth trying."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, product, zip_longest
+
+from tilegen.checks import resources
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import Plan
+from tilegen.ir.plan_json import plan_to_json
+from tilegen.passes.pipeline import plan_with
+from tilegen.tune.estimate import cycles
+from tilegen.tune.fits import refusal
+from tilegen.tune.space import Point, Space, Way
+
+LOOKED_AT = 700  # points whose needs are worked out
+VARIANT = 0.02  # by how much more a schedule has to promise for each that shares its blocks, stages and warpgroups
+
+SAME = "the same kernel as another"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule to try. told: how it differs from the own one · estimate: cycles, for its place in the order."""
+
+    point: Point
+    directives: Way
+    told: str
+    estimate: float
+    own: bool
+
+
+def points(space: Space, seed: int, limit: int = LOOKED_AT) -> Iterator[Point]:
+    """Points worth looking at, each once: the own schedule, those that differ from it in one choice, every shape with
+    the own and with the usual choices beside it, and any others, in an order that the seed decides."""
+    chance = random.Random(seed)
+    seen: set[Point] = set()
+    for point in islice(_points(space, chance), 20 * limit):
+        if point not in seen:
+            seen.add(point)
+            yield point
+        if len(seen) == limit:
+            return
+
+
+def _points(space: Space, chance: random.Random) -> Iterator[Point]:
+    yield space.own
+    yield from neighbours(space)
+    shapes = [range(len(c.ways)) if c.shape else None for c in space.choices]
+    mixed: list[Point] = []
+    for base in dict.fromkeys((space.own, space.usual)):
+        ways = [each if each is not None else (n,) for each, n in zip(shapes, base, strict=True)]
+        mixed += product(*ways)
+    chance.shuffle(mixed)
+    free = iter(lambda: tuple(chance.randrange(len(c.ways)) for c in space.choices), None)
+    for made, anything in zip_longest(mixed, islice(free, 4 * LOOKED_AT)):
+        yield from (p for p in (made, anything) if p is not None)
+
+
+def neighbours(space: Space) -> Iterator[Point]:
+    """The points that differ from the own schedule in one choice."""
+    for place, choice in enumerate(space.choices):
+        for number in range(len(choice.ways)):
+            if number != choice.own:
+                yield (*space.own[:place], number, *space.own[place + 1 :])
+
+
+def ranked(
+    space: Space,
+    extents: Mapping[str, int],
+    sms: int,
+    seed: int,
+    told: Callable[[str], object],
+    limit: int = LOOKED_AT,
+) -> list[Candidate]:
+    """Those that may fit, the likely ones first: the own schedule, then in turns its neighbours and all, each by the
+    estimate. `told` gets the code of each that cannot be."""
+    fitting: list[Candidate] = []
+    for point in points(space, seed, limit):
+        try:
+            s = space.scheduled(point)
+            code = refusal(s)
+            if code is None:
+                estimate = cycles(s, extents, sms)
+                own = point == space.own
+                fitting.append(Candidate(point, space.directives(point), space.told(point), estimate, own))
+                continue
+        except TilegenError as error:
+            code = error.diagnostics[0].code
+        told(code)
+    own_first = [c for c in fitting if c.own]
+    near = set(neighbours(space))
+    close = sorted((c for c in fitting if c.point in near), key=lambda c: c.estimate)
+    order = _spread(space, [c for c in fitting if not c.own])
+    pairs = zip_longest(order, close)
+    return list(dict.fromkeys([*own_first, *(c for pair in pairs for c in pair if c is not None)]))
+
+
+def _spread(space: Space, candidates: list[Candidate]) -> list[Candidate]:
+    """By estimate, but so that one shape does not take all the places."""
+    variants: Counter[Point] = Counter()
+    weighed: list[tuple[float, Point, Candidate]] = []
+    for c in sorted(candidates, key=lambda c: (c.estimate, c.point)):
+        shape = tuple(n for choice, n in zip(space.choices, c.point, strict=True) if choice.shape)
+        weighed.append((c.estimate * (1 + VARIANT * variants[shape]), c.point, c))
+        variants[shape] += 1
+    return [c for _, _, c in sorted(weighed, key=lambda w: w[:2])]
+
+
+def planned(
+    space: Space, candidates: list[Candidate], budget: int, told: Callable[[str], object]
+) -> Iterator[tuple[Candidate, Plan]]:
+    """The first `budget` candidates that have a plan, and one of their own. `told` gets the code of each that has
+    none."""
+    seen: set[bytes] = set()
+    for candidate in candidates:
+        if len(seen) == budget:
+            return
+        try:
+            plan = plan_with(space.program, candidate.directives, space.target)
+            if faults := resources.check(plan):
+                raise TilegenError(tuple(faults))
+        except TilegenError as error:
+            told(error.diagnostics[0].code)
+            continue
+        digest = hashlib.sha256(plan_to_json(plan).encode()).digest()
+        if digest in seen:
+            told(SAME)
+            continue
+        seen.add(digest)
+        yield candidate, plan
