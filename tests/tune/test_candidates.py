@@ -101,6 +101,17 @@ def test_candidates_are_ranked_and_planned_the_same_every_time(name: str) -> Non
     assert len(set(said[0])) == 4
 
 
+def test_the_first_candidates_vary_in_many_ways() -> None:
+    s = space("gemm")
+    drawn = ranked(s, EXTENTS["gemm"], SMS, 0, lambda code: None, limit=300)[:24]
+    differing = {n for c in drawn for n, (a, b) in enumerate(zip(c.point, s.own, strict=True)) if a != b}
+    assert len(differing) == len(s.choices)
+    shapes = {tuple(n for choice, n in zip(s.choices, c.point, strict=True) if choice.kind == "shape") for c in drawn}
+    assert len(shapes) > 6
+    near = [c.estimate for c in drawn if sum(a != b for a, b in zip(c.point, s.own, strict=True)) == 1]
+    assert max(near) < 1.4 * drawn[0].estimate
+
+
 def test_two_schedules_of_one_plan_are_one_candidate() -> None:
     s = space("gemm")
     own, other, *_ = ranked(s, EXTENTS["gemm"], SMS, 3, lambda code: None, limit=30)

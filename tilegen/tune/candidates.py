@@ -19,7 +19,8 @@ from tilegen.tune.fits import refusal
 from tilegen.tune.space import Point, Space, Way
 
 LOOKED_AT = 700  # points whose needs are worked out
-VARIANT = 0.02  # by how much more a schedule has to promise for each that shares its blocks, stages and warpgroups
+VARIANT = 0.02  # by how much more a schedule has to promise for each that shares its blocks and warpgroups
+HOPELESS = 1.4  # times the own schedule's estimate
 
 SAME = "the same kernel as another"
 
@@ -51,7 +52,7 @@ def points(space: Space, seed: int, limit: int = LOOKED_AT) -> Iterator[Point]:
 def _points(space: Space, chance: random.Random) -> Iterator[Point]:
     yield space.own
     yield from neighbours(space)
-    shapes = [range(len(c.ways)) if c.shape else None for c in space.choices]
+    shapes = [range(len(c.ways)) if c.kind != "how" else None for c in space.choices]
     mixed: list[Point] = []
     for base in dict.fromkeys((space.own, space.usual)):
         ways = [each if each is not None else (n,) for each, n in zip(shapes, base, strict=True)]
@@ -94,11 +95,24 @@ def ranked(
             code = error.diagnostics[0].code
         told(code)
     own_first = [c for c in fitting if c.own]
-    near = set(neighbours(space))
-    close = sorted((c for c in fitting if c.point in near), key=lambda c: c.estimate)
-    order = _spread(space, [c for c in fitting if not c.own])
-    pairs = zip_longest(order, close)
+    pairs = zip_longest(_spread(space, [c for c in fitting if not c.own]), _close(space, fitting))
     return list(dict.fromkeys([*own_first, *(c for pair in pairs for c in pair if c is not None)]))
+
+
+def _close(space: Space, candidates: list[Candidate]) -> list[Candidate]:
+    """Those that differ from the own schedule in one choice and are not much worse: of each choice the best one, then
+    the second of each."""
+    by = {c.point: c for c in candidates}
+    own = by.get(space.own)
+    near = [by[p] for p in neighbours(space) if p in by]
+    if own is not None:
+        near = [c for c in near if c.estimate < HOPELESS * own.estimate]
+    groups: dict[int, list[Candidate]] = {}
+    for c in sorted(near, key=lambda c: c.estimate):
+        differs = next(n for n, (a, b) in enumerate(zip(c.point, space.own, strict=True)) if a != b)
+        groups.setdefault(differs, []).append(c)
+    rounds = zip_longest(*(groups[place] for place in sorted(groups)))
+    return [c for each in rounds for c in each if c is not None]
 
 
 def _spread(space: Space, candidates: list[Candidate]) -> list[Candidate]:
@@ -106,7 +120,7 @@ def _spread(space: Space, candidates: list[Candidate]) -> list[Candidate]:
     variants: Counter[Point] = Counter()
     weighed: list[tuple[float, Point, Candidate]] = []
     for c in sorted(candidates, key=lambda c: (c.estimate, c.point)):
-        shape = tuple(n for choice, n in zip(space.choices, c.point, strict=True) if choice.shape)
+        shape = tuple(n for choice, n in zip(space.choices, c.point, strict=True) if choice.kind == "shape")
         weighed.append((c.estimate * (1 + VARIANT * variants[shape]), c.point, c))
         variants[shape] += 1
     return [c for _, _, c in sorted(weighed, key=lambda w: w[:2])]

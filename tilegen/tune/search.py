@@ -136,7 +136,7 @@ def compile_them(case: Case, search: Search, folder: Path, limits: Limits, until
             watch.step(tried.outcome)
             if time.monotonic() > until:
                 break
-    search.counts[LATE] += sum(t.outcome == LATE for t in search.tried)
+    search.counts.update(t.outcome for t in search.tried if t.outcome == LATE)
 
 
 def _judged(built: Build) -> tuple[str, str]:

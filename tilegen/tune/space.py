@@ -34,15 +34,15 @@ MEGABYTES = (16, 32)  # of what a group of items reads, of L2's 50
 class Choice:
     """One thing that a schedule decides, and the ways of saying it; () leaves it as it is without a schedule.
 
-    own: what the spec's own schedule says · usual: what most often paid elsewhere · shape: it decides what fits, as
-    blocks, warpgroups and stages do.
+    own: what the spec's own schedule says · usual: what most often paid elsewhere · kind: "shape" for blocks and
+    warpgroups, "depth" for stages, which decide what fits beside the shape, "how" for all else.
     """
 
     name: str
     ways: tuple[Way, ...]
     own: int
     usual: int
-    shape: bool = False
+    kind: str = "how"
 
 
 _NEEDS_OTHERS: tuple[Key, ...] = (("TakeTurns", ""), ("Option", "skip_rows"))
@@ -117,7 +117,7 @@ class _Draft:
     ways: tuple[Way, ...]
     default: int
     usual: int | None = None  # None: the own one
-    shape: bool = False
+    kind: str = "how"
 
     def choice(self, own: Iterable[Directive]) -> Choice:
         said = tuple(d for d in own if about(d) in self.keys)
@@ -125,7 +125,7 @@ class _Draft:
         if said:
             same = [n for n, way in enumerate(ways) if set(way) == set(said)]
             ways, number = (ways, same[0]) if same else ((*ways, said), len(ways))
-        return Choice(self.name, ways, number, number if self.usual is None else self.usual, self.shape)
+        return Choice(self.name, ways, number, number if self.usual is None else self.usual, self.kind)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _consumers(f: _Facts) -> Iterator[_Draft]:
         ways.append((*rows, say.Consumers(count, axes, span)))
     keys = {("Consumers", ""), ("Registers", ""), *(("Block", a) for a in axes)}
     default = list(REGISTERS).index(f.start.workers.count)
-    yield _Draft("consumers", frozenset(keys), tuple(ways), default, shape=True)
+    yield _Draft("consumers", frozenset(keys), tuple(ways), default, kind="shape")
 
 
 def _blocks(f: _Facts) -> Iterator[_Draft]:
@@ -201,7 +201,7 @@ def _blocks(f: _Facts) -> Iterator[_Draft]:
             continue
         ways = tuple((say.Block(role.axis, n, f.tile.span),) for n in values)
         key = frozenset({("Block", role.axis)})
-        yield _Draft(f"block {role.axis}", key, ways, values.index(role.block), shape=True)
+        yield _Draft(f"block {role.axis}", key, ways, values.index(role.block), kind="shape")
 
 
 def _stages(f: _Facts) -> Iterator[_Draft]:
@@ -210,10 +210,10 @@ def _stages(f: _Facts) -> Iterator[_Draft]:
     if streamed := f.tiles(streamed=True):
         ways = tuple(tuple(say.Stages(t, n, span) for t in streamed) for n in DEPTHS)
         default = DEPTHS.index(f.start.tile(streamed[0]).depth)
-        yield _Draft("stages", frozenset(("Stages", t) for t in streamed), ways, default, shape=True)
+        yield _Draft("stages", frozenset(("Stages", t) for t in streamed), ways, default, kind="depth")
     if others := f.tiles(streamed=False):
         both: tuple[Way, ...] = ((), tuple(say.Stages(t, 2, span) for t in others))
-        yield _Draft("stages of the others", frozenset(("Stages", t) for t in others), both, 0, shape=True)
+        yield _Draft("stages of the others", frozenset(("Stages", t) for t in others), both, 0, kind="depth")
 
 
 # ---- the loop's body -------------------------------------------------------------------------------
