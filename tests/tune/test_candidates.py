@@ -80,6 +80,13 @@ def test_a_longer_kernel_is_estimated_longer_and_what_hides_work_shorter() -> No
     assert cycles(s.scheduled(plain), EXTENTS["fa3_fwd"], SMS) > cycles(own, EXTENTS["fa3_fwd"], SMS)
 
 
+def test_what_only_moves_is_estimated_by_its_bytes() -> None:
+    s = space("copy")
+    once = cycles(s.scheduled(s.own), {"i": 1 << 14, "j": 1 << 14}, SMS)
+    assert once > 2 * 2 * (1 << 28) / 64 / SMS  # bf16, in and out, at no more than 64 bytes a cycle
+    assert cycles(s.scheduled(s.own), {"i": 1 << 14, "j": 1 << 13}, SMS) < 0.6 * once
+
+
 def test_the_estimate_of_a_product_is_about_what_tensor_cores_allow() -> None:
     s = space("gemm")
     least = 2 * 8192**3 / 4096 / SMS
