@@ -13,7 +13,7 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.uniform import Int, op
-from tilegen.passes.pipeline import lower
+from tilegen.passes.pipeline import lower_all
 from tilegen.sema import load
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -55,8 +55,8 @@ CASES = [
     ("name", "params"), CASES, ids=["-".join([n, *(f"{k}={v}" for k, v in p.items())]) for n, p in CASES]
 )
 def test_samples_verify_fit_and_run(name: str, params: dict[str, int | bool]) -> None:
-    plan = lower(load(SAMPLES / f"{name}.tile", params))
-    verify(plan)
-    assert plan_from_json(plan_to_json(plan)) == plan
-    assert check_resources(plan) == []
-    assert check_all(plan) == []
+    for plan in lower_all(load(SAMPLES / f"{name}.tile", params)):
+        verify(plan)
+        assert plan_from_json(plan_to_json(plan)) == plan
+        assert check_resources(plan) == []
+        assert check_all(plan) == []

@@ -237,7 +237,7 @@ def test_check_fails_where_a_plan_would_hang(monkeypatch: pytest.MonkeyPatch) ->
         rings = tuple(replace(ring, empty_arrivals=ring.empty_arrivals + 1) for ring in plan.rings)
         return replace(plan, rings=rings)
 
-    monkeypatch.setattr("tilegen.runtime.compiler.lower", one_arrival_too_many)
+    monkeypatch.setattr("tilegen.passes.pipeline.lower", one_arrival_too_many)
     assert "error[PIPELINE_DEADLOCK]" in fails(1, "check", GEMM, "--no-cache")
 
 

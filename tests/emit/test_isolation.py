@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import tilegen
+from tests.variants import for_all_sizes
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 Array = npt.NDArray[Any]
@@ -20,7 +21,7 @@ BAD = (np.nan, np.inf, -np.inf)
 
 @cache
 def kernel(name: str, **params: Any) -> Any:
-    return tilegen.compile(SAMPLES / f"{name}.tile", **params)
+    return for_all_sizes(tilegen.compile(SAMPLES / f"{name}.tile", **params))
 
 
 def inputs(D: int, Sq: int, Sk: int, dtype: Any, g: np.random.Generator) -> dict[str, Array]:

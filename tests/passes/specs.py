@@ -77,7 +77,8 @@ def loaded(text: str, **params: ParamValue) -> TileProgram:
 
 
 def sample(name: str, **params: ParamValue) -> TileProgram:
-    return load(Source(f"{name}.tile", text_of(name)), params)
+    """With the last of its schedules, where the parameters leave several: the one for all sizes."""
+    return load(Source(f"{name}.tile", text_of(name)), params).variants("hopper")[-1]
 
 
 def folded(program: TileProgram) -> FoldedProgram:

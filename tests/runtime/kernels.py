@@ -22,6 +22,7 @@ from tilegen.ir.poly import Poly
 from tilegen.ir.tile import Apply, Constraint, Number, Scalar, Size, Symbol, Tensor, TileProgram
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.variants import Variant
 from tilegen.syntax.span import Source, Span
 from tilegen.targets.hopper.nvrtc import compile_cuda
 
@@ -35,6 +36,7 @@ def at(line: int) -> Span:
 
 @dataclass(frozen=True)
 class Built:
+    plan: Plan
     cuda: str
     ptx: str
     cubin: bytes
@@ -76,7 +78,7 @@ def kernel(
         grid=grid,
     )
     compiled = compile_cuda(cuda, name)
-    return Kernel(program, plan, Built(cuda, compiled.ptx, compiled.cubin, ""))
+    return Kernel(program, [Variant.of(Built(plan, cuda, compiled.ptx, compiled.cubin, ""))])
 
 
 def scale() -> Kernel:

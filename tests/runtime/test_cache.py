@@ -58,11 +58,12 @@ def compilations(monkeypatch: pytest.MonkeyPatch, compiled: Compilation) -> list
     """What was compiled and did not come from the cache; nothing takes the time to be compiled in truth."""
     sources: list[Source] = []
 
-    def compile_spec(source: Source, params: object, target: str) -> tuple[Any, Any]:
+    def plan_spec(source: Source, params: object, target: str) -> tuple[Any, Any]:
         sources.append(source)
-        return compiled.program, compiled.built
+        return compiled.program, compiled.plans
 
-    monkeypatch.setattr(compiler, "compile_spec", compile_spec)
+    monkeypatch.setattr(compiler, "plan_spec", plan_spec)
+    monkeypatch.setattr(compiler, "compile_plan", lambda plan, stem: compiled.variants[0].built)
     return sources
 
 
@@ -72,7 +73,8 @@ def only_entry(place: Path) -> Path:
 
 
 def same(one: Compilation, other: Compilation) -> bool:
-    return (one.title, one.program, one.plan, one.built) == (other.title, other.program, other.plan, other.built)
+    built = [[v.built for v in each.variants] for each in (one, other)]
+    return (one.title, one.program, one.plans) == (other.title, other.program, other.plans) and built[0] == built[1]
 
 
 # ---- what comes from the cache -------------------------------------------------------------------
@@ -84,14 +86,14 @@ def test_the_cache_gives_back_all_of_a_compilation(place: Path) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert same(first, second)
     assert first.title == "fa3_fwd T=f16 D=64 causal=true"
-    assert second.built.cubin.startswith(b"\x7fELF")
+    assert second.variants[0].cubin.startswith(b"\x7fELF")
 
 
 def test_a_kernel_from_the_cache_computes(place: Path) -> None:
     tilegen.compile(COPY.text)
     kernel = compile_source(Source("<text>", COPY.text), {})
     assert kernel.cached
-    dtype = kernel.plan.tensors[0].dtype.numpy
+    dtype = kernel.plans[0].tensors[0].dtype.numpy
     x = np.random.default_rng(1).standard_normal((70, 128)).astype(np.float32).astype(dtype)
     np.testing.assert_array_equal(tilegen.compile(COPY.text)(X=x), x)
     assert len(list(place.iterdir())) == 1
@@ -285,13 +287,18 @@ def test_an_entry_under_another_name_is_not_taken(place: Path, compilations: lis
 
 
 def test_a_plan_of_another_form_is_no_entry(compiled: Compilation) -> None:
-    value = json.loads(zlib.decompress(entry.encode(compiled.title, compiled.program, compiled.built)))
+    built = compiled.variants[0].built
+    value = json.loads(zlib.decompress(entry.encode(compiled.title, compiled.program, compiled.plans, built)))
     assert entry.decode(zlib.compress(json.dumps(value).encode())) is not None
     for name in value:
         less = {k: v for k, v in value.items() if k != name}
         assert entry.decode(zlib.compress(json.dumps(less).encode())) is None, name
-    assert entry.decode(zlib.compress(json.dumps({**value, "plan": "{}"}).encode())) is None
-    assert entry.decode(zlib.compress(json.dumps({**value, "nvrtc_version": 13}).encode())) is None
+    made = json.loads(zlib.decompress(entry.encode_built(built)))
+    assert made == value["built"]
+    wrong = [{k: v for k, v in made.items() if k != name} for name in made]
+    for broken in (*wrong, {**made, "plan": "{}"}, {**made, "nvrtc_version": 13}):
+        assert entry.decode_built(zlib.compress(json.dumps(broken).encode())) is None
+        assert entry.decode(zlib.compress(json.dumps({**value, "built": broken}).encode())) is None
 
 
 # ---- a folder that resists, and several processes ------------------------------------------------
@@ -365,7 +372,7 @@ def test_a_kernel_from_the_cache_needs_neither_the_compiler_nor_numpy(place: Pat
         "from tilegen.runtime.compilation import compile_source\n"
         "from tilegen.syntax.reading import read_source\n"
         f"done = compile_source(read_source({COPY.name!r}), {{}})\n"
-        "assert done.cached and done.built.cubin\n"
+        "assert done.cached and done.variants[0].cubin\n"
         "heavy = {'numpy', 'ml_dtypes', 'lark', 'jinja2', 'cuda', 'tilegen.sema', 'tilegen.passes', 'tilegen.checks'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

@@ -13,10 +13,11 @@ from benchmarks.stand_in import Driver, Tensor, Torch, installed
 from tests.runtime import kernels
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import forms
-from tilegen.runtime import kernel as runtime
 from tilegen.runtime.direct import Functions
+from tilegen.runtime.executable import Executable
 from tilegen.runtime.forms import signature
 from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.launch import encode_cached
 from tilegen.runtime.recent import Recent
 
 
@@ -50,10 +51,10 @@ def gpu() -> Iterator[Gpu]:
         return 0
 
     functions = Functions(launch, lambda found: setattr(found._obj, "value", 1) or 0)
-    runtime.encode_cached.cache_clear()
+    encode_cached.cache_clear()
     with installed(functions) as (torch, driver):
         yield Gpu(torch, driver, puts)
-    runtime.encode_cached.cache_clear()
+    encode_cached.cache_clear()
 
 
 @pytest.fixture
@@ -65,9 +66,9 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry a call that is looked at argument by argument, and one a launch that is bound in full."""
     seen: list[str] = []
-    request, bound = Kernel._request, Kernel._bound
+    request, bound = Kernel._request, Executable.bound
     monkeypatch.setattr(Kernel, "_request", lambda *a: seen.append("request") or request(*a))
-    monkeypatch.setattr(Kernel, "_bound", lambda *a: seen.append("bound") or bound(*a))
+    monkeypatch.setattr(Executable, "bound", lambda *a: seen.append("bound") or bound(*a))
     return seen
 
 

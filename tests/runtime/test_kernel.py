@@ -12,6 +12,7 @@ from tests.runtime import kernels
 from tests.runtime.test_driver import ELSEWHERE, FakeDriver, fake
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
+from tilegen.runtime import executable
 from tilegen.runtime import kernel as runtime
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.kernel import Kernel
@@ -199,7 +200,7 @@ def on_gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
         lambda like, shape, dtype, kernel, tensor: lambda: Gpu(*shape, at=0x1000_0000 + next(made) * 4096),
     )
     monkeypatch.setattr(fake, "look", lambda launched: None)
-    runtime.encode_cached.cache_clear()
+    executable.encode_cached.cache_clear()
     return fake
 
 
@@ -233,8 +234,8 @@ def test_maps_are_encoded_again_only_for_other_memory_or_shapes(on_gpu: FakeDriv
 
 def test_sizes_are_judged_once_for_all_memory(on_gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, judged = kernels.padded_sum(), []
-    real = runtime.dispatch
-    monkeypatch.setattr(runtime, "dispatch", lambda *a: judged.append(a[1]["M"]) or real(*a))
+    real = executable.dispatch
+    monkeypatch.setattr(executable, "dispatch", lambda *a: judged.append(a[1]["M"]) or real(*a))
     for rows in (70, 70, 71, 70):
         kernel(X=Gpu(rows, 64, at=0x2000_0000))  # another output each time
     assert judged == [70, 71]

@@ -21,7 +21,7 @@ from tilegen.emulate.ptx import launch
 from tilegen.ir import plan as ir
 from tilegen.ir.deal import deal_sequences, rounds_of, with_given
 from tilegen.ir.uniform import evaluate
-from tilegen.runtime import kernel as runtime
+from tilegen.runtime import executable
 from tilegen.runtime.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
@@ -155,7 +155,7 @@ def dealt(kernel: Kernel, given: Arrays, ctas: int) -> tuple[Any, Any, list[int]
             arguments.append(struct.pack("<Q", memory.alloc(given[p.tensor])))
         else:
             arguments.append(struct.pack("<i", ctas if isinstance(p, ir.CtasParam) else values[p.name]))
-    launch(kernel._module, f"{kernel.entry}_deal", (1, 1, 1), (1024, 1, 1), arguments, memory, 0)
+    launch(kernel._executables[0].module, f"{kernel.entry}_deal", (1, 1, 1), (1024, 1, 1), arguments, memory, 0)
     if words[0]:
         return made, None, words.tolist()
     return made, deal_sequences(table, sizes, {n: given[n] for n in ("cu_q", "cu_k")}, ctas), words.tolist()
@@ -199,7 +199,7 @@ def test_wrong_starts_are_named(name: str, cu: list[int], found: list[int], monk
     with pytest.raises(TilegenError, match="RAGGED_STARTS") as by_host:
         kernel(**given, G=2)
     assert f"{name}[{found[1]}] = {found[2]}" in str(by_host.value)
-    monkeypatch.setattr(runtime, "check_starts", lambda *_: None)
+    monkeypatch.setattr(executable, "check_starts", lambda *_: None)
     with pytest.raises(TilegenError, match="RAGGED_STARTS") as by_device:
         kernel(**given, G=2)
     assert str(by_device.value) == str(by_host.value)

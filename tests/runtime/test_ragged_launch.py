@@ -20,6 +20,7 @@ from tilegen.runtime import kernel as runtime
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.direct import Functions
 from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.launch import encode_cached
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "fa3_varlen.tile"
 SHAPES = {"cu_q": (4,), "cu_k": (4,), "Q": (300, 2, 64), "K": (400, 1, 64), "V": (400, 1, 64)}
@@ -108,7 +109,7 @@ def gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr("tilegen.runtime.device_memory._free", lambda pointer, device: None)
     monkeypatch.setattr(runtime, "describe", describe)
     monkeypatch.setattr(runtime, "current_stream", lambda view: lambda: stand_in.stream)
-    runtime.encode_cached.cache_clear()
+    encode_cached.cache_clear()
     return stand_in
 
 
@@ -121,7 +122,7 @@ def compiled() -> Kernel:
 def kernel(gpu: Driver) -> Kernel:
     """A fresh one: what it has loaded is the stand-in's."""
     made = compiled()
-    return Kernel(made.program, made.plan, made._built)
+    return Kernel(made.program, made.variants)
 
 
 def tables(gpu: Driver) -> list[int]:

@@ -154,6 +154,6 @@ def test_a_schedule_is_written_as_people_write_it() -> None:
 
 def test_a_spec_without_a_schedule_gets_one_before_its_end() -> None:
     text = with_schedule(Source("<text>", BARE), "block m 64  # small\nconsumers 1 over m").text
-    assert text.endswith("schedule hopper { block m 64 consumers 1 over m } }\n")
+    assert text.endswith("schedule hopper if true { block m 64 consumers 1 over m } }\n")
     read = load(Source("<text>", text), {})
     assert [directive_text(d) for d in read.directives("hopper")] == ["block m 64", "consumers 1 over m"]

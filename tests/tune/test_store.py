@@ -177,7 +177,7 @@ def test_a_kernel_is_compiled_with_what_is_kept_only_if_that_is_asked(monkeypatc
     monkeypatch.setattr("tilegen.runtime.compilation.compile_source", compile_source)
     for used in (True, {"M": 400}, sizes):
         tilegen.compile(path, tuned=used)
-        assert "schedule hopper { block i 64  consumers 1 over i } schedule hopper {" in sources[-1].text
+        assert "schedule hopper if true { block i 64  consumers 1 over i } schedule hopper {" in sources[-1].text
     tilegen.compile(path, tuned={"M": 4096})  # nothing is kept for that class
     tilegen.compile(path, T="f16", tuned=True)
     tilegen.compile(path)

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tilegen.diagnostics.core import TilegenError
-from tilegen.passes.pipeline import lower
-from tilegen.runtime.compiler import compile_spec
+from tilegen.ir.variants import file_stem
+from tilegen.passes.pipeline import lower_all
+from tilegen.runtime.compiler import compile_plan, plan_spec
 from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.variants import Variant
 from tilegen.sema.loading import load
 from tilegen.syntax.reading import read_source
 from tilegen.syntax.span import Source
@@ -41,12 +43,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Build:
-    """A request's outcome: the kernel's parts, or `error`. `gates`: the codes of what its machine code breaks."""
+    """A request's outcome: the kernel's parts, `artefacts` one a variant, or `error`. `gates`: the codes of what its
+    machine code breaks."""
 
     request: Request
     program: Any = None
-    plan: Any = None
-    artefacts: Built | None = None
+    artefacts: tuple[Built, ...] = ()
     gates: tuple[str, ...] = ()
     error: Exception | None = None
 
@@ -54,31 +56,38 @@ class Build:
         """Raises the error of the compilation."""
         if self.error is not None:
             raise self.error
-        assert self.artefacts is not None, "a build has a kernel or an error"
-        return Kernel(self.program, self.plan, self.artefacts)
+        assert self.artefacts, "a build has a kernel or an error"
+        return Kernel(self.program, [Variant.of(built) for built in self.artefacts])
 
     def summary(self) -> str:
         """Registers, spills, compile time and what is not as planned, or the error, on one line."""
-        if self.artefacts is None:
+        if not self.artefacts:
             return " ".join(str(self.error).split())[:400]
-        usage = self.artefacts.usage
-        spills = usage.spill_store_bytes + usage.spill_load_bytes
-        told = f"{usage.registers} registers at entry, {spills} bytes spilled, {self.artefacts.seconds:.1f} s in NVRTC"
+        told = " | ".join(map(_told, self.artefacts))
         return told + (f"; not as planned: {', '.join(self.gates)}" if self.gates else "")
+
+
+def _told(built: Built) -> str:
+    usage = built.usage
+    spills = usage.spill_store_bytes + usage.spill_load_bytes
+    return f"{usage.registers} registers at entry, {spills} bytes spilled, {built.seconds:.1f} s in NVRTC"
 
 
 def compile_one(request: Request) -> Build:
     """Compile here and now. A fault of the spec or of the compiler is kept in the build, not raised."""
     try:
         source = Source("<text>", request.spec) if "{" in request.spec else read_source(request.spec)
+        params = dict(request.params)
         if request.gated:
-            program, built = compile_spec(source, dict(request.params), "hopper")
+            program, plans = plan_spec(source, params, "hopper")
+            artefacts = tuple(compile_plan(plan, file_stem(plans, n)) for n, plan in enumerate(plans))
         else:
-            program = load(source, dict(request.params))
-            built = build(lower(program))
+            program = load(source, params)
+            artefacts = tuple(map(build, lower_all(program)))
     except Exception as e:
         return Build(request, error=_portable(e))
-    return Build(request, program, built.plan, built, tuple(sorted({d.code for d in built.diagnostics})))
+    gates = {fault.code for built in artefacts for fault in built.diagnostics}
+    return Build(request, program, artefacts, tuple(sorted(gates)))
 
 
 def _portable(e: Exception) -> Exception:

@@ -19,16 +19,16 @@ from tilegen.bench.contest import Settings, compete
 from tilegen.bench.peers import Prepared, Provider
 from tilegen.bench.rounds import Sample, without_torch
 from tilegen.bench.suites import SUITES, counterpart, peers_of
-from tilegen.cli.compile import compile_spec
+from tilegen.cli.compile import choose, plan_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu
 from tilegen.cli.memory import within_memory
-from tilegen.cli.run import arguments
+from tilegen.cli.run import arguments, dense
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Parameters, Sizes, Wanted
 from tilegen.oracle import poisoned, random_inputs
 from tilegen.resources import resource
-from tilegen.runtime.compilation import Compilation, compile_source
+from tilegen.runtime.compilation import compile_source
 from tilegen.runtime.device_memory import DeviceArray
 from tilegen.runtime.kernel import Kernel
 from tilegen.syntax.reading import read_source
@@ -66,16 +66,17 @@ def bench_command(wanted: Wanted, given: Sizes, only: Parameters, asked: Asked) 
         return
     if only:
         wrong_usage("--only chooses cells of a named benchmark", got=name, wanted=" or ".join(SUITES))
-    done, _ = compile_spec(wanted, given)
+    done, _ = plan_spec(wanted, given)
     sizes, scalars = arguments(done.program, given, small=False)
+    chosen = choose(done, {**dense(sizes), **scalars})
+    title = ", ".join(filter(None, (done.title, chosen.heading)))
     names = {s.name for s in done.program.scalars}
     workload = None if names & given.keys() else counterpart(done.program.name, dict(done.program.params), sizes)
     if workload is None:
-        _alone(done, sizes, scalars, asked)
+        _alone(title, chosen.kernel, sizes, scalars, asked)
     else:
-        _contest(
-            done.title, done.program.name, [workload], lambda _: done.kernel(), peers_of(workload, asked.flex), asked
-        )
+        peers = peers_of(workload, asked.flex)
+        _contest(title, done.program.name, [workload], lambda _: chosen.kernel, peers, asked)
 
 
 def _chosen(cells: Sequence[Any], only: Parameters) -> list[Any]:
@@ -109,15 +110,20 @@ def _contest(
         click.get_current_context().exit(1)
 
 
-def _alone(done: Compilation, sizes: Mapping[str, int | list[int]], scalars: Mapping[str, float], asked: Asked) -> None:
+def _alone(
+    title: str,
+    kernel: Kernel,
+    sizes: Mapping[str, int | list[int]],
+    scalars: Mapping[str, float],
+    asked: Asked,
+) -> None:
     """Times of the kernel on random data, round by round, and the bytes of its arrays over them."""
-    program = done.program
+    program = kernel.program
     with within_memory(program, sizes, scalars):
         inputs = random_inputs(program, sizes, asked.seed)
         made = poisoned(program, sizes)
     arrays = {name: DeviceArray(array) for name, array in {**inputs, **made}.items()}
-    dense = {name: value for name, value in sizes.items() if isinstance(value, int)}
-    launch = done.kernel().prepare(**arrays, **dense, **scalars)
+    launch = kernel.prepare(**arrays, **dense(sizes), **scalars)
     look, deadline = machine.reader(), time.monotonic() + asked.budget
     samples: list[Sample] = []
     for _ in range(asked.rounds):
@@ -128,7 +134,7 @@ def _alone(done: Compilation, sizes: Mapping[str, int | list[int]], scalars: Map
     moved = sum(prod(a.shape) * a.dtype.itemsize for a in arrays.values())
     best, middle, worst = min(times), median(times), max(times)
     out = stdout()
-    out.print(done.title, style="bold", markup=False)
+    out.print(title, style="bold", markup=False)
     out.print(
         ", ".join(f"{name}={value}".replace(" ", "") for name, value in {**sizes, **scalars}.items()), markup=False
     )

@@ -13,16 +13,17 @@ from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
-from tilegen.runtime.compilation import Compilation
+from tilegen.ir.variants import file_stem
+from tilegen.targets.hopper.built import Built
 
 # Extension → contents, in the order in which things are made.
-EMITTED: dict[str, Callable[[Compilation], str | bytes]] = {
-    "plan.txt": lambda done: print_plan(done.plan),
-    "plan.json": lambda done: plan_to_json(done.plan),
-    "cu": lambda done: done.built.cuda,
-    "ptx": lambda done: done.built.ptx,
-    "cubin": lambda done: done.built.cubin,
-    "sass": lambda done: done.built.sass,
+EMITTED: dict[str, Callable[[Built], str | bytes]] = {
+    "plan.txt": lambda built: print_plan(built.plan),
+    "plan.json": lambda built: plan_to_json(built.plan),
+    "cu": lambda built: built.cuda,
+    "ptx": lambda built: built.ptx,
+    "cubin": lambda built: built.cubin,
+    "sass": lambda built: built.sass,
 }
 
 
@@ -34,7 +35,11 @@ def build_command(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes) 
             "--size chooses among tuned schedules, and a kernel is built for all sizes", wanted="--tuned with it"
         )
     done, seconds = compile_spec(wanted, sizes)
-    contents = {f"{done.plan.name}.{extension}": EMITTED[extension](done) for extension in extensions}
+    contents = {
+        f"{file_stem(done.plans, n)}.{extension}": EMITTED[extension](variant.built)
+        for n, variant in enumerate(done.variants)
+        for extension in extensions
+    }
     publish({name: text.encode() if isinstance(text, str) else text for name, text in contents.items()}, folder)
     out = stdout()
     print_summary(out, done, seconds)

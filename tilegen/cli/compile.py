@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from tilegen.cli.values import Sizes, Wanted
+from tilegen.ir.variants import limits, when
 from tilegen.runtime.compilation import Compilation, compile_source
 from tilegen.syntax.reading import read_source
 from tilegen.syntax.span import Source
 
+if TYPE_CHECKING:
+    from tilegen.runtime.kernel import Kernel
+
 
 def compile_spec(wanted: Wanted, sizes: Sizes | None = None) -> tuple[Compilation, float]:
-    """The compilation and the seconds that it took. Raises TilegenError with all that is wrong.
+    """The compilation, with the machine code of every variant, and the seconds that it took. Raises TilegenError with
+    all that is wrong.
 
     `sizes` choose among tuned schedules, where one is wanted; which one is taken, if any, is said on stderr.
     """
+    done, seconds = plan_spec(wanted, sizes)
+    started = time.perf_counter()
+    done.build()
+    return done, seconds + time.perf_counter() - started
+
+
+def plan_spec(wanted: Wanted, sizes: Sizes | None = None) -> tuple[Compilation, float]:
+    """`compile_spec`, but of several variants none is compiled before it is asked for."""
     started = time.perf_counter()
     source = read_source(wanted.spec)
     if wanted.tuned:
@@ -40,3 +56,35 @@ def _tuned(source: Source, wanted: Wanted, sizes: Sizes) -> Source:
 def how_long(done: Compilation, seconds: float) -> str:
     """The time that a compilation took, or that it took none."""
     return f"from the cache in {seconds:.2f} s" if done.cached else f"compiled in {seconds:.2f} s"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A kernel, the heading of the variant that certain sizes take, and the seconds that compiling that took."""
+
+    kernel: Kernel
+    heading: str
+    seconds: float
+
+
+def choose(done: Compilation, numbers: Mapping[str, int | float]) -> Chosen:
+    """Compile what a launch of these sizes and scalars takes. Raises TilegenError, and where none is for them."""
+    started = time.perf_counter()
+    kernel = done.kernel()
+    variant = kernel.variant(**numbers)
+    _ = variant.built
+    return Chosen(kernel, headings(done)[kernel.variants.index(variant)], time.perf_counter() - started)
+
+
+def headings(done: Compilation) -> list[str]:
+    """What tells a compilation's variants apart, a line each: "variant 1 of 2, if Sq <= 1024". Of one alone: ""."""
+    plans = done.plans
+    if len(plans) == 1 and plans[0].guard is None:
+        return [""]
+    return [f"variant {n + 1} of {len(plans)}, {when(plans, n)}" for n in range(len(plans))]
+
+
+def remarks(done: Compilation) -> list[str]:
+    """What is to be known of launches, a line each: which of them no variant is for."""
+    needed = limits(done.plans)
+    return [] if needed is None else [f"note: no schedule is for other launches than {needed}"]

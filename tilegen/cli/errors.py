@@ -30,6 +30,7 @@ _USAGE = frozenset(
         # arrays are made by the sizes that are given
         Code.ARRAY_ALIGNMENT,
         Code.INTEGER_RANGE,
+        Code.NO_VARIANT,
         Code.TMA_STRIDE_ALIGNMENT,
         # scalars are given by --size alone
         Code.SCALAR_CONSTRAINT,

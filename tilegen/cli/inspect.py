@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tilegen.cli.compile import compile_spec
+from tilegen.cli.compile import compile_spec, headings
 from tilegen.cli.console import stdout, table
 from tilegen.cli.summary import print_summary
 from tilegen.cli.usage import wrong_usage
@@ -56,13 +56,17 @@ def _bytes(file: Path) -> bytes:
 
 def _inspect_spec(out: Console, wanted: Wanted) -> None:
     done, seconds = compile_spec(wanted)
-    code = parse_sass(done.built.sass).functions[0]
-    for statement in statements(done.program, done.plan, code):
-        _print_statement(out, wanted.spec, statement)
-    out.print(f"{unclaimed(done.program, code)} instructions belong to no statement: set-up, work items, loop counters")
-    out.print()
-    print_evidence(out, (in_sass(code),))
-    out.print()
+    for heading, variant in zip(headings(done), done.variants, strict=True):
+        if heading:
+            out.print(heading, style="bold", markup=False)
+        code = parse_sass(variant.sass).functions[0]
+        for statement in statements(done.program, variant.plan, code):
+            _print_statement(out, wanted.spec, statement)
+        number = unclaimed(done.program, code)
+        out.print(f"{number} instructions belong to no statement: set-up, work items, loop counters")
+        out.print()
+        print_evidence(out, (in_sass(code),))
+        out.print()
     print_summary(out, done, seconds)
 
 

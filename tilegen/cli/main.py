@@ -115,6 +115,7 @@ def main() -> None:
 def build(wanted: values.Wanted, folder: Path, emit: str | None, sizes: values.Sizes) -> None:
     """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt.
 
+    Where the schedule depends on sizes, each variant has files of its own: NAME.1.cu, NAME.2.cu and so on.
     The files appear all together or, if anything is wrong, not at all.
     """
     from tilegen.cli.build import build_command

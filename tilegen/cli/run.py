@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.cli.compile import compile_spec, how_long
+from tilegen.cli.compile import choose, how_long, plan_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu, run_kernel
 from tilegen.cli.memory import within_memory
@@ -31,7 +31,7 @@ from tilegen.oracle import (
     random_inputs,
     scalar_values,
 )
-from tilegen.runtime.compilation import Compilation
+from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.sizes import MAX_SIZE
 from tilegen.sema.faults import suggestion
 
@@ -48,38 +48,42 @@ class Judged:
 
 def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
     """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
-    done, seconds = compile_spec(wanted, given)
+    done, seconds = plan_spec(wanted, given)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
+    chosen = choose(done, {**dense(sizes), **scalars})
     with within_memory(done.program, sizes, scalars):
-        judged, time = _judged(done, sizes, scalars, seed, on_gpu=device is not None)
+        judged, time = _judged(chosen.kernel, sizes, scalars, seed, on_gpu=device is not None)
 
     out = stdout()
     out.print(done.title, style="bold", markup=False)
     out.print(", ".join(f"{name}={_number(value)}" for name, value in {**sizes, **scalars}.items()), markup=False)
+    if chosen.heading:
+        out.print(chosen.heading, markup=False)
     where = f"on {device.name}" if device else "the PTX in the emulator" + ("" if emulate else ": no Hopper GPU here")
     out.print(f"{where}, random data with seed {seed}", markup=False)
 
     out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
-    out.print(f"time: {time}; {how_long(done, seconds)}", markup=False)
+    out.print(f"time: {time}; {how_long(done, seconds + chosen.seconds)}", markup=False)
     wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
     if wrong:
         raise TilegenError(wrong)
 
 
 def _judged(
-    done: Compilation,
+    kernel: Kernel,
     sizes: Mapping[str, int | list[int]],
     scalars: Mapping[str, float],
     seed: int,
     on_gpu: bool,
 ) -> tuple[list[Judged], str]:
     """Each output of a run on random data beside what it should be, and how long the run took."""
-    inputs = random_inputs(done.program, sizes, seed)
-    results = evaluate(done.program, sizes, scalars, inputs)
-    outcome = run_kernel(done.kernel(), inputs, poisoned(done.program, sizes), {**_dense(sizes), **scalars}, on_gpu)
+    program = kernel.program
+    inputs = random_inputs(program, sizes, seed)
+    results = evaluate(program, sizes, scalars, inputs)
+    outcome = run_kernel(kernel, inputs, poisoned(program, sizes), {**dense(sizes), **scalars}, on_gpu)
     judged = [
-        Judged(name, result, got, compare(result, got, batch_axes(done.program, name)))
+        Judged(name, result, got, compare(result, got, batch_axes(program, name)))
         for name, result in results.items()
         for got in (outcome.outputs[name],)
     ]
@@ -134,7 +138,8 @@ def _scalar(name: str, value: SizeValue) -> int | float:
     return value
 
 
-def _dense(sizes: Mapping[str, int | list[int]]) -> dict[str, int]:
+def dense(sizes: Mapping[str, int | list[int]]) -> dict[str, int]:
+    """The sizes that are numbers: those of the others come as an array."""
     return {name: value for name, value in sizes.items() if isinstance(value, int)}
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from tilegen.cli.compile import how_long
+from tilegen.cli.compile import headings, how_long, remarks
 from tilegen.cli.console import table
 from tilegen.ir.plan import Plan, RolePlan
 from tilegen.runtime.compilation import Compilation
+from tilegen.targets.hopper.built import Built
 from tilegen.version import VERSION
 
 THREADS_A_WARP = 32
@@ -16,8 +17,22 @@ SHARED_LIMIT = 227 * 1024  # bytes of shared memory that one CTA may have on Hop
 
 
 def print_summary(out: Console, done: Compilation, seconds: float) -> None:
-    """Registers per role, spills, shared memory, ring depths, versions, and the seconds that compiling took."""
-    plan, built = done.plan, done.built
+    """What each variant needs, and what all were made with and how long that took."""
+    out.print(done.title, style="bold", markup=False)
+    for heading, variant in zip(headings(done), done.variants, strict=True):
+        if heading:
+            out.print(heading, style="bold", markup=False)
+        _print_needs(out, variant.built)
+    for line in remarks(done):
+        out.print(line, markup=False)
+    version = ".".join(map(str, done.variants[0].built.nvrtc_version))
+    out.print(f"time: {_time(done, seconds)}", markup=False)
+    out.print(f"made with: tilegen {VERSION}, NVRTC {version}", markup=False)
+
+
+def _print_needs(out: Console, built: Built) -> None:
+    """Registers per role, spills, shared memory and ring depths, and the plan's notes."""
+    plan = built.plan
     rows = [
         [
             role.name,
@@ -26,7 +41,6 @@ def print_summary(out: Console, done: Compilation, seconds: float) -> None:
         ]
         for role in plan.roles
     ]
-    out.print(done.title, style="bold", markup=False)
     out.print(table(["role", "threads", "registers a thread"], rows))
     stages = ", ".join(f"{ring.name} {ring.depth}" for ring in plan.rings) or "none"
     spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
@@ -34,13 +48,10 @@ def print_summary(out: Console, done: Compilation, seconds: float) -> None:
         ("spills", f"{spills} bytes" if spills else "none"),
         ("shared memory", f"{plan.shared_bytes} of {SHARED_LIMIT} bytes"),
         ("stages", stages),
-        ("time", _time(done, seconds)),
-        ("made with", f"tilegen {VERSION}, NVRTC {'.'.join(map(str, built.nvrtc_version))}"),
+        *(("note", note) for note in plan.notes),
     )
     for name, value in facts:
         out.print(f"{name}: {value}", markup=False)
-    for note in plan.notes:
-        out.print(f"note: {note}", markup=False)
 
 
 def _threads(role: RolePlan, plan: Plan) -> int:
@@ -59,4 +70,5 @@ def _registers(role: RolePlan, plan: Plan) -> int:
 
 def _time(done: Compilation, seconds: float) -> str:
     words = how_long(done, seconds)
-    return words if done.cached else f"{words}, of which NVRTC {done.built.seconds:.2f} s"
+    nvrtc = " + ".join(f"{variant.built.seconds:.2f}" for variant in done.variants)
+    return words if done.cached else f"{words}, of which NVRTC {nvrtc} s"

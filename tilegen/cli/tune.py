@@ -58,6 +58,8 @@ def tune_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     source = read_source(wanted.spec)
     program = load(source, wanted.parameters)
     sizes, scalars = arguments(program, given, small=False)
+    whole = {name: n for name, n in {**sizes, **scalars}.items() if isinstance(n, int)}
+    program = program.variant(wanted.target, whole)
     case = Case(source, wanted.parameters, program, sizes, scalars, wanted.target)
     limits = Limits(asked.budget, began + asked.seconds, asked.seed, device.sm_count if device else _SMS)
     with (

@@ -193,7 +193,26 @@ class Code(enum.Enum):
     )
     UNKNOWN_TARGET = Entry("there is no target `{name}`", ("schedule for hopper or mls",))
     SCHEDULE_CONDITION = Entry(
-        "a schedule is chosen when the kernel is built, and this is not known then", ("use parameters only",)
+        "no schedule can be chosen by this",
+        ("compare parameters, sizes and i32 scalars, and join comparisons by `and`, `or`, `not`",),
+        "a schedule is chosen by parameters when the kernel is built, and by sizes and i32 scalars at the launch",
+    )
+    SCHEDULE_RAGGED = Entry(
+        "no schedule can be chosen by {what} of sequences",
+        (
+            "choose by other sizes",
+            "declare an i32 scalar for it, which the caller gives whatever sequences there are",
+        ),
+        "what else is in a batch must not change the bits of a sequence, and other schedules round in another order",
+    )
+    SCHEDULE_UNREACHABLE = Entry(
+        "no launch ever takes this schedule: those before it are for all that it is for",
+        (
+            "put it in front of them, the narrowest condition first",
+            "remove it",
+            "to try another in front of it for a while, write `if true` behind that",
+        ),
+        "the first schedule whose condition holds is taken",
     )
     UNKNOWN_OPTION = Entry("there is no directive `{name}`", ("see docs/language.md for all directives",))
     DIRECTIVE_TWICE = Entry("`{directive}` is said twice in one schedule", ("keep one of the two",))
@@ -731,6 +750,15 @@ class Code(enum.Enum):
     SIZE_VALUE = Entry(
         "the size {size} is given as something that is no whole number",
         ("pass {size}= as a whole number, or leave it out where the shapes of the arrays tell",),
+    )
+    NO_VARIANT = Entry(
+        "no schedule of {kernel} is for these sizes",
+        ("add a schedule without a condition on sizes behind the others",),
+        "the first schedule whose condition holds is taken",
+    )
+    SEVERAL_VARIANTS = Entry(
+        "{kernel} has {count} variants, each of which has this for itself",
+        ("ask one of `kernel.variants`, or `kernel.variant(…)`, which takes the sizes of a launch",),
     )
     UNKNOWN_ARGUMENT = Entry(
         "{kernel} has no argument {name}",

@@ -1033,8 +1033,9 @@ class TensorShape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A kernel. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`: dynamic, from a
-    base aligned to 1024.
+    """A kernel, or one variant of it. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`:
+    dynamic, from a base aligned to 1024. `guard`: of several plans of one kernel a launch takes the first whose guard,
+    over sizes and integer scalars (also such as are no parameters), holds; None holds always.
 
     `dependent`: a launch may begin under the end of the one before it on its stream; it waits for that one before any
     thread touches the tensors. `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`:
@@ -1057,6 +1058,7 @@ class Plan:
     table: ItemTable | None = None
     notes: tuple[str, ...] = field(default=())
     dependent: bool = False
+    guard: Int | Sym | Op | None = None
 
     def descriptor(self, name: str) -> Descriptor:
         return next(d for d in self.descriptors if d.name == name)

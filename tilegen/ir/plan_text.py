@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
-from tilegen.ir.uniform import text
+from tilegen.ir.uniform import condition_text, text
 from tilegen.syntax.span import Span
 
 # Where a node of the plan stands: ("buffer", name), … for declarations; ("role", index, position, position, …)
@@ -28,6 +28,8 @@ class Line:
 def plan_lines(plan: ir.Plan) -> Iterator[Line]:
     """The lines of `print_plan`, each with the node that it shows."""
     yield Line(f"plan {plan.name} for {plan.target}, from {plan.source_name}", ("plan",), None)
+    if plan.guard is not None:
+        yield Line(f"  launched if {condition_text(plan.guard)}", ("guard",), None)
     yield Line(f"  grid {text(plan.grid)}", ("grid",), None)
     yield Line(
         f"  threads {plan.threads}, shared memory {plan.shared_bytes} bytes, "

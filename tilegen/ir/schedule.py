@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tilegen.ir.uniform import Int, Op, Sym
 from tilegen.syntax.span import Span
 
 
@@ -228,8 +229,12 @@ Directive: TypeAlias = (
 
 @dataclass(frozen=True)
 class Schedule:
-    """The directives of one `schedule TARGET [if CONDITION] { … }` whose condition holds."""
+    """The directives of one `schedule TARGET [if CONDITION] { … }` whose condition the parameters do not rule out.
+
+    guard: what they leave of the condition, over sizes and integer scalars, for the launch to decide. None: it holds.
+    """
 
     target: str
+    guard: Int | Sym | Op | None
     directives: tuple[Directive, ...]
     span: Span

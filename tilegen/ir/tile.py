@@ -7,12 +7,14 @@ and every expression carries its type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
 from tilegen.ir.schedule import Directive, Schedule
+from tilegen.ir.uniform import evaluate
 from tilegen.syntax.span import Source, Span
 
 ParamValue = int | float | bool | DType
@@ -272,7 +274,7 @@ class TileProgram:
     domain: tuple[Clause, ...]
     moves: tuple[Move, ...]
     definitions: tuple[Definition, ...]
-    schedules: tuple[Schedule, ...]  # those whose condition holds, in file order, all targets
+    schedules: tuple[Schedule, ...]  # those that a launch may take, in file order, all targets
     source: Source
     span: Span
 
@@ -301,6 +303,19 @@ class TileProgram:
         """What its schedule for `target` says: nothing, without one."""
         chosen = self.schedule(target)
         return chosen.directives if chosen else ()
+
+    def variants(self, target: str) -> tuple[TileProgram, ...]:
+        """The program once for each of its schedules for `target`, with that one alone: a launch takes the first whose
+        guard holds. Without any schedule it is the program itself."""
+        return tuple(replace(self, schedules=(s,)) for s in self.schedules if s.target == target) or (self,)
+
+    def variant(self, target: str, values: Mapping[str, int]) -> TileProgram:
+        """The one that a launch of these sizes and integer scalars takes; without schedules, if none is for it."""
+        for program in self.variants(target):
+            chosen = program.schedule(target)
+            if chosen is None or chosen.guard is None or evaluate(chosen.guard, values):
+                return program
+        return replace(self, schedules=())
 
 
 def _named(items: tuple[_T, ...], name: str) -> _T:

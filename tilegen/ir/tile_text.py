@@ -32,6 +32,7 @@ from tilegen.ir.tile import (
     Tensor,
     TileProgram,
 )
+from tilegen.ir.uniform import condition_text
 
 # operator and how tightly it binds; a child that binds less tightly is put in parentheses
 _INFIX = {
@@ -61,7 +62,8 @@ def print_program(program: TileProgram) -> str:
     ]
     lines += [f"  {line}" for line in body]
     for schedule in program.schedules:
-        lines += [f"  schedule {schedule.target} {{", *_directives(schedule.directives, "    "), "  }"]
+        condition = f" if {condition_text(schedule.guard)}" if schedule.guard else ""
+        lines += [f"  schedule {schedule.target}{condition} {{", *_directives(schedule.directives, "    "), "  }"]
     return "\n".join([*lines, "}", ""])
 
 

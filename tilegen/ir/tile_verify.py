@@ -7,6 +7,7 @@ from itertools import chain
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
 from tilegen.ir.reach import AxisTree, Named, body_axes, free_axes, index_axes
+from tilegen.ir.schedule import Schedule
 from tilegen.ir.tile import (
     Affine,
     Apply,
@@ -24,6 +25,7 @@ from tilegen.ir.tile import (
     Symbol,
     TileProgram,
 )
+from tilegen.ir.uniform import symbols
 from tilegen.ir.walk import parts, subexpressions
 
 FOLD_KINDS = {"sum": 1, "max": 1, "min": 1, "expsum": 2, "softmax": 1, "logsumexp": 1}
@@ -95,6 +97,8 @@ class _Verifier:
             self._move(move)
         for definition in program.definitions:
             self._definition(definition)
+        for schedule in program.schedules:
+            self._schedule(schedule)
 
     def _hold(self, condition: bool, where: str, what: str) -> None:
         if not condition:
@@ -154,6 +158,14 @@ class _Verifier:
         if clause.guard:
             self._poly(clause.guard.left, where)
             self._poly(clause.guard.right, where)
+
+    def _schedule(self, schedule: Schedule) -> None:
+        where = f"schedule {schedule.target}"
+        read = symbols(schedule.guard) if schedule.guard is not None else frozenset()
+        whole = {name for name, dtype in self._symbols.items() if dtype is DType.I32}
+        self._hold(read <= whole, where, f"a guard on {sorted(read - whole)}")
+        ragged = {name for r in self._program.ragged for name in (r.size, r.over)}
+        self._hold(not read & ragged, where, f"a guard on {sorted(read & ragged)}, of sequences")
 
     def _move(self, move: Move) -> None:
         self._brackets(move)

@@ -183,3 +183,14 @@ def text(expr: Uniform, top: bool = True) -> str:
         body = f" {_INFIX[expr.op]} ".join(text(a, False) for a in expr.args)
         return body if top else f"({body})"
     return f"{expr.op}({', '.join(text(a) for a in expr.args)})"
+
+
+def condition_text(expr: Uniform) -> str:
+    """A condition as a `.tile` file writes it: comparisons joined by `and` and `or`."""
+    if not isinstance(expr, Op):
+        return text(expr)
+    if expr.op not in ("and", "or"):
+        return f" {_INFIX[expr.op]} ".join(map(text, expr.args))
+    sides = map(condition_text, expr.args)
+    looser = [expr.op == "and" and isinstance(a, Op) and a.op == "or" for a in expr.args]
+    return f" {expr.op} ".join(f"({side})" if loose else side for side, loose in zip(sides, looser, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.folded import FoldedProgram
 from tilegen.ir.folded_verify import verify as verify_folded
 from tilegen.ir.plan import Plan
@@ -12,6 +13,7 @@ from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify as verify_scheduled
 from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
+from tilegen.ir.uniform import Uniform
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.isolate import check_scans, isolate
@@ -60,14 +62,34 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     return with_directives(to_folded(program, target), program.directives(target), target)
 
 
-def plan_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Plan:
-    """The plan of a folded program scheduled so. Raises TilegenError."""
-    plan = synchronise(with_directives(folded, directives, target))
+def plan_with(
+    folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper", guard: Uniform | None = None
+) -> Plan:
+    """The plan of a folded program scheduled so, for launches where the guard holds. Raises TilegenError."""
+    plan = synchronise(with_directives(folded, directives, target), guard)
     verify_plan(plan)
     check_under(plan, directives)
     return plan
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:
-    """The plan of a Tile program for a target. Raises TilegenError."""
-    return plan_with(to_folded(program, target), program.directives(target), target)
+    """The plan of a Tile program for a target, by the first of its schedules. Raises TilegenError."""
+    chosen = program.schedule(target)
+    guard = chosen.guard if chosen else None
+    return plan_with(to_folded(program, target), program.directives(target), target, guard)
+
+
+def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
+    """A plan for each schedule that a launch may take, in their order. Raises TilegenError with the faults of all."""
+    plans: list[Plan] = []
+    errors: list[TilegenError] = []
+    for variant in program.variants(target):
+        try:
+            plans.append(lower(variant, target))
+        except TilegenError as error:
+            errors.append(error)
+    if len(errors) > 1:
+        raise TilegenError(tuple(dict.fromkeys(d for error in errors for d in error.diagnostics)))
+    if errors:
+        raise errors[0]
+    return tuple(plans)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilegen.ir.plan import Plan
+from tilegen.ir.variants import file_stem
 from tilegen.runtime import cache, entry
+from tilegen.runtime.variants import Variant, build_all
 from tilegen.syntax.span import Source
 from tilegen.targets.hopper.built import Built
 
@@ -21,45 +24,107 @@ if TYPE_CHECKING:
 class Compilation:
     """A spec with its parameters bound, and what became of it.
 
-    title: the kernel and its parameters in one line. cached: it was compiled before, and is read from the cache.
+    title: the kernel and its parameters in one line. variants: one for each schedule that a launch may take. If there
+    are several, their machine code is made when it is first asked for.
     """
 
     title: str
-    built: Built
-    cached: bool
+    variants: tuple[Variant[Built], ...]
     _program: Callable[[], TileProgram] = field(repr=False)
+    _compiled: Sequence[str] = field(repr=False)  # what was not in the cache; grows
 
     @property
-    def plan(self) -> Plan:
-        return self.built.plan
+    def cached(self) -> bool:
+        """Whether all that was made so far was compiled before, and is read from the cache."""
+        return not self._compiled
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return tuple(variant.plan for variant in self.variants)
 
     @cached_property
     def program(self) -> TileProgram:
         return self._program()
 
+    def build(self) -> None:
+        """Make the machine code of all variants. Raises TilegenError with the faults of every one."""
+        build_all(self.variants)
+
     def kernel(self) -> Kernel:
         from tilegen.runtime.kernel import Kernel  # NumPy, which writing files does without
 
-        return Kernel(self.program, self.plan, self.built)
+        return Kernel(self.program, self.variants)
 
 
 def compile_source(
     source: Source, params: Mapping[str, str | ParamValue], target: str = "hopper", use_cache: bool = True
 ) -> Compilation:
-    """Compile a spec and run every static check. Raises TilegenError with all that is wrong.
+    """Compile a spec and run every static check, those on the machine code of several variants when it is made. Raises
+    TilegenError with all that is wrong.
 
     What was compiled before, by any process, comes from the cache; only what is free of faults is kept there.
     """
-    place = cache.folder() if use_cache else None
-    key = cache.key_of(source, params, target) if place else None
-    if place and key and (body := cache.read(place, key)) and (kept := entry.decode(body)):
-        return Compilation(kept.title, kept.built, True, kept.program)
+    place = _Place.of(source, params, target) if use_cache else None
+    compiled: list[str] = []
+    if place and (body := place.read()) and (kept := entry.decode(body)):
+        return Compilation(kept.title, _variants(kept.plans, kept.built, place, compiled), kept.program, compiled)
     # here, not at the top: the compiler takes longer to load than a kernel from the cache
-    from tilegen.runtime.compiler import compile_spec
+    from tilegen.runtime.compiler import compile_plan, plan_spec
 
-    program, built = compile_spec(source, params, target)
+    program, plans = plan_spec(source, params, target)
     title = program.title
-    # the key again: code that changed while it was being loaded is neither the old nor the new
-    if place and key and cache.key_of(source, params, target) == key:
-        cache.write(place, key, entry.encode(title, program, built))
-    return Compilation(title, built, False, lambda: program)
+    built = compile_plan(plans[0], file_stem(plans, 0)) if len(plans) == 1 else None
+    compiled.append(title)
+    if place:
+        place.write(entry.encode(title, program, plans, built))
+    return Compilation(title, _variants(plans, built, place, compiled), lambda: program, compiled)
+
+
+def _variants(
+    plans: tuple[Plan, ...], built: Built | None, place: _Place | None, compiled: list[str]
+) -> tuple[Variant[Built], ...]:
+    """built: what has been made of the only plan."""
+    if built is not None:
+        return (Variant.of(built),)
+    return tuple(Variant(p, partial(_built, p, file_stem(plans, n), place, compiled)) for n, p in enumerate(plans))
+
+
+def _built(plan: Plan, stem: str, place: _Place | None, compiled: list[str]) -> Built:
+    """One of several variants, from its own entry of the cache or compiled."""
+    if place and (body := place.read(stem)) and (kept := entry.decode_built(body)):
+        return kept
+    from tilegen.runtime.compiler import compile_plan
+
+    built = compile_plan(plan, stem)
+    compiled.append(stem)
+    if place:
+        place.write(entry.encode_built(built), stem)
+    return built
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the cache keeps one compilation: in an entry, and in one for each of several variants."""
+
+    source: Source
+    params: Mapping[str, str | ParamValue]
+    target: str
+    folder: Path
+    key: str
+
+    @staticmethod
+    def of(source: Source, params: Mapping[str, str | ParamValue], target: str) -> _Place | None:
+        folder = cache.folder()
+        key = cache.key_of(source, params, target) if folder else None
+        return _Place(source, params, target, folder, key) if folder and key else None
+
+    def read(self, variant: str = "") -> bytes | None:
+        return cache.read(self.folder, self._name(variant))
+
+    def write(self, body: bytes, variant: str = "") -> None:
+        # the key again: code that changed while it was being loaded is neither the old nor the new
+        if cache.key_of(self.source, self.params, self.target) == self.key:
+            cache.write(self.folder, self._name(variant), body)
+
+    def _name(self, variant: str) -> str:
+        return f"{self.key}-{variant}" if variant else self.key

@@ -10,8 +10,9 @@ from threading import Event
 from tilegen.checks import resources
 from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import Plan
 from tilegen.ir.tile import ParamValue, TileProgram
-from tilegen.passes.pipeline import lower
+from tilegen.passes.pipeline import lower_all
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 from tilegen.targets.hopper.build import assemble
@@ -19,17 +20,24 @@ from tilegen.targets.hopper.built import Built
 from tilegen.targets.hopper.emit import emit
 
 
-def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target: str) -> tuple[TileProgram, Built]:
-    """The program and its kernel. Raises TilegenError with the faults of the first stage that has any."""
+def plan_spec(
+    source: Source, params: Mapping[str, str | ParamValue], target: str
+) -> tuple[TileProgram, tuple[Plan, ...]]:
+    """The program and a plan a variant. Raises TilegenError with the faults of the first stage that has any."""
     program = load(source, params)
-    plan = lower(program, target)
-    if faults := resources.check(plan):
-        raise TilegenError(tuple(faults))
+    plans = lower_all(program, target)
+    if faults := [fault for plan in plans for fault in resources.check(plan)]:
+        raise TilegenError(tuple(dict.fromkeys(faults)))
+    return program, plans
+
+
+def compile_plan(plan: Plan, stem: str) -> Built:
+    """A plan's kernel; `stem` names its text in what the machine code says of it. Raises TilegenError."""
     cuda = emit(plan)
     # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them: once they have begun
     begun = Event()
     with ThreadPoolExecutor(1) as other:
-        building = other.submit(assemble, plan, cuda, begun.set)
+        building = other.submit(assemble, plan, cuda, stem, begun.set)
         building.add_done_callback(lambda _: begun.set())  # or failed before that
         begun.wait()
         from tilegen.checks.trials import check_all  # loaded meanwhile too
@@ -37,7 +45,7 @@ def compile_spec(source: Source, params: Mapping[str, str | ParamValue], target:
         faults = check_all(plan)
     if faults:
         raise TilegenError(tuple(faults))
-    return program, _with_remarks(building.result())
+    return _with_remarks(building.result())
 
 
 def _with_remarks(built: Built) -> Built:

@@ -6,10 +6,13 @@ import base64
 import binascii
 import json
 import zlib
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.targets.hopper.built import Built
 from tilegen.targets.hopper.nvrtc import Compiled, Usage
@@ -18,14 +21,17 @@ if TYPE_CHECKING:
     from tilegen.ir.tile import TileProgram
 
 _LEVEL = 1  # of compression: a fifth of the size, and reading takes no longer
+_NOT_OURS = (zlib.error, binascii.Error, ValueError, KeyError, TypeError, TilegenError)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel and its title. The program is read only when it is asked for: files are written without it."""
+    """A kernel and its title; `built`: of the only plan, None where there are several, which have entries of their own.
+    The program is read only when it is asked for: files are written without it."""
 
     title: str
-    built: Built
+    plans: tuple[Plan, ...]
+    built: Built | None
     program_text: str
 
     def program(self) -> TileProgram:
@@ -34,15 +40,52 @@ class Entry:
         return program_from_json(json.loads(self.program_text))
 
 
-def encode(title: str, program: TileProgram, built: Built) -> bytes:
-    """A compilation without faults."""
+def encode(title: str, program: TileProgram, plans: Sequence[Plan], built: Built | None) -> bytes:
+    """A compilation without faults. built: of the only plan."""
     from tilegen.ir.tile_json import program_to_json
 
-    assert not built.diagnostics, "what has faults is not kept"
-    compiled = built.compiled
-    value = {
+    return _packed({
         "title": title,
         "program": json.dumps(program_to_json(program)),
+        "plans": [plan_to_json(plan) for plan in plans] if built is None else [],
+        "built": _unmade(built) if built is not None else None,
+    })  # fmt: skip
+
+
+def decode(body: bytes) -> Entry | None:
+    """What `encode` was given, or None for anything that it did not write."""
+    with suppress(*_NOT_OURS):
+        value = _unpacked(body)
+        plans = tuple(map(plan_from_json, value["plans"]))
+        built = None if plans else _made(value["built"])
+        return Entry(value["title"], (built.plan,) if built else plans, built, value["program"])
+    return None
+
+
+def encode_built(built: Built) -> bytes:
+    """One of several variants, without faults."""
+    return _packed(_unmade(built))
+
+
+def decode_built(body: bytes) -> Built | None:
+    """What `encode_built` was given, or None for anything that it did not write."""
+    with suppress(*_NOT_OURS):
+        return _made(_unpacked(body))
+    return None
+
+
+def _packed(value: dict[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(value).encode(), _LEVEL)
+
+
+def _unpacked(body: bytes) -> dict[str, Any]:
+    return cast(dict[str, Any], json.loads(zlib.decompress(body)))
+
+
+def _unmade(built: Built) -> dict[str, Any]:
+    assert not built.diagnostics, "what has faults is not kept"
+    compiled = built.compiled
+    return {
         "plan": plan_to_json(built.plan),
         "cuda": built.cuda,
         "ptx": compiled.ptx,
@@ -53,23 +96,16 @@ def encode(title: str, program: TileProgram, built: Built) -> bytes:
         "usage": [asdict(usage) for usage in compiled.usage],
         "sass": built.sass,
     }
-    return zlib.compress(json.dumps(value).encode(), _LEVEL)
 
 
-def decode(body: bytes) -> Entry | None:
-    """What `encode` was given, or None for anything that it did not write."""
-    try:
-        value = cast(dict[str, Any], json.loads(zlib.decompress(body)))
-        major, minor = value["nvrtc_version"]
-        compiled = Compiled(
-            ptx=value["ptx"],
-            cubin=base64.b64decode(value["cubin"]),
-            log=value["log"],
-            nvrtc_version=(major, minor),
-            seconds=value["seconds"],
-            usage=tuple(Usage(**usage) for usage in value["usage"]),
-        )
-        built = Built(plan_from_json(value["plan"]), value["cuda"], compiled, value["sass"], ())
-        return Entry(value["title"], built, value["program"])
-    except (zlib.error, binascii.Error, ValueError, KeyError, TypeError, TilegenError):
-        return None
+def _made(value: dict[str, Any]) -> Built:
+    major, minor = value["nvrtc_version"]
+    compiled = Compiled(
+        ptx=value["ptx"],
+        cubin=base64.b64decode(value["cubin"]),
+        log=value["log"],
+        nvrtc_version=(major, minor),
+        seconds=value["seconds"],
+        usage=tuple(Usage(**usage) for usage in value["usage"]),
+    )
+    return Built(plan_from_json(value["plan"]), value["cuda"], compiled, value["sass"], ())

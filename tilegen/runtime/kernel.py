@@ -7,13 +7,12 @@ arrays in CPU memory, in the PTX emulator. Calls after the first on the same sha
 from __future__ import annotations
 
 import difflib
-import re
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,34 +20,21 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
+from tilegen.ir.uniform import symbols
+from tilegen.ir.variants import chosen, limits
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
-from tilegen.runtime.binding import Binding, Device, bind, output_shapes, resolve
-from tilegen.runtime.device_memory import DeviceArray, SharedWords
-from tilegen.runtime.dispatch import Dispatch, dispatch
+from tilegen.runtime.binding import output_shapes, resolve
+from tilegen.runtime.executable import Executable, Memory, Numbers
 from tilegen.runtime.forms import NUMBERS, Form, signature
-from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Mover, Tables, encode_cached, gpu_launch
+from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Mover
 from tilegen.runtime.recent import Recent
-from tilegen.runtime.sequences import DEAL_THREADS, FAULT_WORDS, check_starts, describe_fault, sequences_of
+from tilegen.runtime.variants import Artefacts, Variant, build_all
 
 if TYPE_CHECKING:
-    from tilegen.emulate.ptx import Module, Report
-
+    from tilegen.emulate.ptx import Report
 
 _HOST = describe(np.empty(0))  # a kernel called without any array makes numpy ones
-
-
-class Artefacts(Protocol):
-    """What building a plan yields."""
-
-    @property
-    def cuda(self) -> str: ...
-    @property
-    def ptx(self) -> str: ...
-    @property
-    def cubin(self) -> bytes: ...
-    @property
-    def sass(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -69,8 +55,8 @@ class _Request:
 class _Resolved:
     """What shapes and numbers determine, without looking at addresses."""
 
-    sizes: Mapping[str, int]
-    scalars: Mapping[str, int | float]
+    executable: Executable
+    numbers: Numbers
     shapes: Mapping[str, tuple[int, ...]]  # of the outputs
 
 
@@ -103,74 +89,81 @@ class Kernel:
     """One compiled kernel. `kernel(Q=q, K=k, V=v)` launches it and returns its outputs; see `__call__`.
 
     `prepare` fixes the arguments, for launches that do nothing else. What was generated: `cuda`, `ptx`, `sass`
-    (texts), `cubin` (bytes), and the `plan` that they were made from.
+    (texts), `cubin` (bytes), and the `plan` that they were made from. A kernel whose schedule depends on sizes or
+    scalars has these of each of its `variants`, which are compiled when a launch first takes them, or by `build`.
     """
 
-    def __init__(self, program: TileProgram, plan: Plan, built: Artefacts) -> None:
+    def __init__(self, program: TileProgram, variants: Sequence[Variant[Artefacts]]) -> None:
         self.program = program
-        self.plan = plan
+        self.variants = tuple(variants)
         self.last_report: Report | None = None
-        self._built = built
         self._spans = {
             item.name: item.span for group in (program.tensors, program.sizes, program.scalars) for item in group
         }
-        self._tensors = {t.name: t for t in plan.tensors}
+        self._plans = tuple(variant.plan for variant in self.variants)
+        self._tensors = {t.name: t for t in self._plans[0].tensors}  # those of all
         self._outputs = tuple(t.name for t in program.tensors if t.output)
         self._scalars = {s.name: s for s in program.scalars}
         ragged = {r.size for r in program.ragged}  # their lengths come as an array
         self._numbers = {s.name for s in program.sizes if s.name not in ragged} | self._scalars.keys()
         self._result = _result(self._outputs)
-        self._loaded: dict[int, driver.Loaded] = {}
+        memory = Memory()
+        self._executables = tuple(Executable(variant, self._spans, memory) for variant in self.variants)
+        self._fault_words = memory.fault_words
         self._resolved: Recent[_Resolved] = Recent()
-        self._dispatches: Recent[Dispatch] = Recent(lambda made: made.bytes)
         self._forms: Recent[Form] = Recent(lambda form: form.kept)
         self._launches: Recent[GpuLaunch | DealtLaunch] = Recent(lambda launch: launch.kept)
-        self._tables: Recent[DeviceArray] = Recent(lambda array: array.nbytes)
-        self._sequences = sequences_of(plan)
-        self._dealers: dict[int, tuple[driver.Loaded, Tables]] = {}  # by device: the kernel in front
-        self._fault_words: dict[int, SharedWords] = {}
 
     def __repr__(self) -> str:
         return f"<tilegen kernel {self.program.title}: {', '.join(self._tensors)}>"
 
     @property
     def name(self) -> str:
-        return self.plan.name
+        return self._plans[0].name
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, which tells every wait, byte and register."""
+        return self._only.plan
 
     @property
     def cuda(self) -> str:
         """The CUDA C++ text."""
-        return self._built.cuda
+        return self._only.cuda
 
     @property
     def ptx(self) -> str:
-        return self._built.ptx
+        return self._only.ptx
 
     @property
     def cubin(self) -> bytes:
-        return self._built.cubin
+        return self._only.cubin
 
     @property
     def sass(self) -> str:
-        return self._built.sass
+        return self._only.sass
 
-    @cached_property
+    @property
     def entry(self) -> str:
-        """The kernel's name in PTX and cubin."""
-        return self._entries[0]
+        """The kernel's name in PTX and cubin, the same in all variants."""
+        return self._executables[0].entries[0]
 
-    @cached_property
-    def _entries(self) -> list[str]:
-        """The kernel's name, and that of the one in front that deals out its items, which is longer."""
-        found = sorted(re.findall(r"\.entry\s+(\w+)", self.ptx), key=len)
-        assert found, "the PTX has a kernel"
-        return found
+    @property
+    def _only(self) -> Variant[Artefacts]:
+        if len(self.variants) > 1:
+            fail(Code.SEVERAL_VARIANTS, None, kernel=self.name, count=len(self.variants))
+        return self.variants[0]
 
-    @cached_property
-    def _module(self) -> Module:
-        from tilegen.emulate.ptx import parse
+    def variant(self, **numbers: float) -> Variant[Artefacts]:
+        """The variant that a launch of these sizes and scalars takes; those that no schedule asks for may be left out.
+        Raises TilegenError where one is missing, and where no variant is for them."""
+        if faults := [self._unknown(name) for name in numbers if name not in self._numbers]:
+            raise TilegenError(tuple(faults))
+        return self.variants[self._chosen(numbers)]
 
-        return parse(self.ptx)
+    def build(self) -> None:
+        """Compile every variant now, none at a launch. Raises TilegenError with the faults of all."""
+        build_all(self.variants)
 
     def __call__(self, /, *positional: Any, **arguments: Any) -> Any:
         """Run the kernel on these arguments, all of them by name, and return its outputs.
@@ -224,6 +217,7 @@ class Kernel:
     def _form(self, request: _Request, resolved: _Resolved, given: Mapping[str, Any], kept: int) -> Form:
         """What calls share that differ from this one in nothing but addresses."""
         first = next(iter(request.views.values()))
+        executable = resolved.executable
         missing = [name for name in self._outputs if given.get(name) is None]
         names = [*(name for name, value in given.items() if type(value) not in NUMBERS), *missing]
         mover: Mover | None = None
@@ -233,10 +227,10 @@ class Kernel:
             if mover is not None and (moved := mover(addresses)) is not None:
                 return moved
             views = {name: describe(arguments[name], name) for name in names}
-            loaded, binding = self._bound(views, resolved)
+            loaded, binding = executable.bound(views, resolved.numbers)
             if binding.grid and binding.dealing is None and not any(0 in view.shape for view in views.values()):
-                mover = Mover(loaded, self.plan, binding, names, addresses)
-            return self._made(loaded, binding)
+                mover = Mover(loaded, executable.plan, binding, names, addresses)
+            return executable.made(loaded, binding)
 
         makers = [(name, self._allocator(first, name, resolved)) for name in missing]
         return Form(makers, current_stream(first), launch, self._result, kept)
@@ -312,31 +306,33 @@ class Kernel:
 
         # what is out of place among them (a fraction for an integer scalar) is for scalar_values to say
         whole = {name: n for name, n in request.numbers.items() if isinstance(n, int)}
-        sizes = resolve(self.plan, request.views, whole, self._spans)
+        plan = self._plans[0]
+        sizes = resolve(plan, request.views, whole, self._spans)
         for size in self.program.sizes:
             if size.name not in sizes and size.name in self._numbers:
                 fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
-        scalars = {name: n for name, n in request.numbers.items() if name in self._scalars}
-        return _Resolved(sizes, scalar_values(self.program, sizes, scalars), output_shapes(self.plan, sizes))
+        given = {name: n for name, n in request.numbers.items() if name in self._scalars}
+        scalars = scalar_values(self.program, sizes, given)
+        executable = self._executables[self._chosen({**sizes, **scalars})]
+        return _Resolved(executable, Numbers(sizes, scalars), output_shapes(plan, sizes))
+
+    def _chosen(self, numbers: Mapping[str, int | float]) -> int:
+        """Which variant a launch takes."""
+        asked = {name for plan in self._plans if plan.guard is not None for name in symbols(plan.guard)}
+        if missing := sorted(asked - numbers.keys()):
+            fail(Code.SIZE_UNKNOWN, self._spans[missing[0]], size=missing[0])
+        values = {name: int(numbers[name]) for name in sorted(asked)}
+        number = chosen(self._plans, values)
+        if number is None:
+            got = ", ".join(f"{name} = {value}" for name, value in values.items())
+            span = self.program.variants(self._plans[-1].target)[-1].schedules[-1].span
+            fail(Code.NO_VARIANT, span, got=got, wanted=limits(self._plans) or "", kernel=self.name)
+        return number
 
     # ---- running ---------------------------------------------------------------------------------
 
     def _emulate(self, views: Mapping[str, ArrayView], resolved: _Resolved) -> None:
-        from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
-
-        def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
-            return bind(self.plan, moved, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
-
-        q = self._sequences
-        if q is not None and (wrong := check_starts(q, views, resolved.sizes, self._spans)) is not None:
-            raise TilegenError((wrong,))
-        self.last_report = emulated(self._module, self._entries, self.plan, views, bound, self._refuse_starts)
-
-    def _refuse_starts(self, words: Sequence[int]) -> None:
-        """Raises what the kernel has found wrong with the starts of sequences."""
-        if words[0]:
-            assert self._sequences is not None
-            raise TilegenError((describe_fault(self._sequences, list(words[1:6]), self._spans),))
+        self.last_report = resolved.executable.emulate(views, resolved.numbers)
 
     def check(self) -> None:
         """Wait for the GPUs that this kernel was launched on, and raise TilegenError for what a launch has found wrong.
@@ -344,59 +340,21 @@ class Kernel:
         That is starts of sequences that lie in the GPU's memory (RAGGED_STARTS): without a check, the first call
         after it is known raises it. Kernels without ragged sizes find nothing.
         """
-        for device in self._fault_words:
+        for device in {device for _, device in self._fault_words}:
             driver.synchronise(device)
         self._raise_found()
 
     def _raise_found(self) -> None:
-        for found in self._fault_words.values():
+        for (executable, _), found in self._fault_words.items():
             if found.words[0]:
                 words = list(found.words)
                 found.words[0] = 0
-                self._refuse_starts(words)
+                executable.refuse_starts(words)
 
     def _launch(self, request: _Request, resolved: _Resolved) -> GpuLaunch | DealtLaunch:
-        views = request.views
+        views, executable = request.views, resolved.executable
         self._raise_found()
         placed = ((v.pointer, v.shape, v.strides, v.device) for v in map(views.__getitem__, self._tensors))
-        return self._launches.get((*placed, request.spelt), lambda: self._made(*self._bound(views, resolved)))
-
-    def _bound(self, views: Mapping[str, ArrayView], resolved: _Resolved) -> tuple[driver.Loaded, Binding]:
-        kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
-        device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
-        with driver.current(kernel.device.index):
-            binding = bind(self.plan, views, resolved.sizes, partial(self._dispatch, resolved), device, self._spans)
-        return kernel, binding
-
-    def _made(self, kernel: driver.Loaded, binding: Binding) -> GpuLaunch | DealtLaunch:
-        if binding.dealing is not None:
-            return self._dealt(kernel, binding)
-        return gpu_launch(kernel, binding, dependent=self.plan.dependent)
-
-    def _dealt(self, kernel: driver.Loaded, binding: Binding) -> DealtLaunch:
-        assert binding.dealing is not None
-        index = kernel.device.index
-        if index not in self._dealers:
-            self._dealers[index] = driver.beside(kernel, self._entries[1], DEAL_THREADS), Tables(index)
-            self._fault_words[index] = SharedWords(FAULT_WORDS, index)
-        words, dependent = self._fault_words[index].pointer, self.plan.dependent
-        return DealtLaunch(kernel, *self._dealers[index], binding.grid, binding.dealing, words, dependent)
-
-    def _dispatch(self, resolved: _Resolved, sm_count: int) -> Dispatch:
-        """Launches that differ only in addresses, such as those of new outputs, share one."""
-        key = (sm_count, *resolved.sizes.items(), *resolved.scalars.items())
-        return self._dispatches.get(key, lambda: dispatch(self.plan, resolved.sizes, resolved.scalars, sm_count))
-
-    def _upload(self, device: int, launch: Dispatch) -> tuple[int, object]:
-        """A table of work items on the GPU; launches of the same dispatch share one."""
-        assert launch.table is not None
-        made = self._tables.get((device, launch), partial(DeviceArray, launch.table, device))
-        return made.pointer, made
-
-    def _on(self, device: int) -> driver.Loaded:
-        loaded = self._loaded.get(device)
-        if loaded is None:
-            plan = self.plan
-            loaded = driver.load(self.cubin, self.entry, device, plan.threads, plan.shared_bytes)
-            self._loaded[device] = loaded
-        return loaded
+        return self._launches.get(
+            (*placed, request.spelt), lambda: executable.made(*executable.bound(views, resolved.numbers))
+        )

@@ -70,7 +70,7 @@ def analyse(kernel: ast.Kernel, source: Source, params: Mapping[str, str | int |
     check_integers(scope, clauses)
     for definition in scope.definitions.values():
         _check_renamed_reads(definition, clauses, scope, tree)
-    chosen = schedules([s for s in kernel.statements if isinstance(s, ast.ScheduleDecl)], scope)
+    chosen = schedules([s for s in kernel.statements if isinstance(s, ast.ScheduleDecl)], scope, ragged)
     check_usage(kernel, scope)
     faults.raise_any()
     assert not scope.tainted, f"wrong, and nothing said why: {sorted(scope.tainted)}"

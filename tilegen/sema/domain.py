@@ -9,6 +9,7 @@ from tilegen.ir.poly import Poly
 from tilegen.ir.reach import AxisTree, free_axes
 from tilegen.ir.tile import Affine, Clause, Expr, Guard, Number
 from tilegen.sema import affine
+from tilegen.sema.conditions import NEGATED
 from tilegen.sema.constants import truth
 from tilegen.sema.expressions import Elaborator
 from tilegen.sema.scope import Scope
@@ -16,8 +17,6 @@ from tilegen.syntax import ast
 
 Conjunct: TypeAlias = "Affine | Expr"
 Alternatives: TypeAlias = "list[list[Conjunct]]"  # any of them, each all of its members; [[]] is true, [] false
-
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def clause(statement: ast.DomainDecl, scope: Scope, tree: AxisTree) -> Clause | None:
@@ -73,7 +72,7 @@ class _Normaliser:
             case ast.Compare(operands, ops):
                 result: Alternatives = [[]] if wanted else []
                 for left, op, right in zip(operands[:-1], ops, operands[1:], strict=True):
-                    pair = self._comparison(left, op if wanted else _NEGATED[op], right)
+                    pair = self._comparison(left, op if wanted else NEGATED[op], right)
                     result = _all(result, pair) if wanted else _any(result, pair)
                 return result
             case _:

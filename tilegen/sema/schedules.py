@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import Note
 from tilegen.ir import schedule as ir
-from tilegen.sema.constants import truth
+from tilegen.ir.tile import Ragged
+from tilegen.ir.uniform import Int, Uniform
+from tilegen.sema.conditions import condition
 from tilegen.sema.faults import suggestion
 from tilegen.sema.integers import LARGEST
 from tilegen.sema.scope import Scope
+from tilegen.sema.unreachable import check_unreachable
 from tilegen.syntax import ast
 from tilegen.syntax.span import Span
 
@@ -27,26 +30,33 @@ _OPTIONS = ("waves", "prefetch")
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20}
 
 
-def schedules(statements: Iterable[ast.ScheduleDecl], scope: Scope) -> tuple[ir.Schedule, ...]:
-    """Those whose condition holds, in file order. All of them are checked."""
-    holding: list[ir.Schedule] = []
+def schedules(
+    statements: Sequence[ast.ScheduleDecl], scope: Scope, ragged: Iterable[Ragged]
+) -> tuple[ir.Schedule, ...]:
+    """Those that a launch may take, in file order. All of them are checked."""
+    possible: list[ir.Schedule] = []
+    settled: set[str] = set()  # targets with a schedule for all launches that come so far
+    before = scope.faults.count
     for statement in statements:
         if statement.target.name not in TARGETS:
             scope.faults.add(
                 Code.UNKNOWN_TARGET, statement.target.span, got=f"`{statement.target.name}`",
                 wanted=suggestion(statement.target.name, TARGETS), name=statement.target.name,
             )  # fmt: skip
-        holds: bool | None = True
+        guard: Uniform | None = Int(1)
         if statement.condition is not None:
-            before = scope.faults.count
-            with scope.faults.collecting():
-                holds = truth(statement.condition, scope.params)
-            if holds is None and scope.faults.count == before:
-                scope.faults.add(Code.SCHEDULE_CONDITION, statement.condition.span)
+            guard = condition(statement.condition, scope, ragged)
         directives = _Directives(scope).all(statement.directives)
-        if holds:
-            holding.append(ir.Schedule(statement.target.name, directives, statement.span))
-    return tuple(holding)
+        target = statement.target.name
+        if guard is None or guard == Int(0) or target in settled:
+            continue
+        if guard == Int(1):
+            settled.add(target)
+            guard = None
+        possible.append(ir.Schedule(target, guard, directives, statement.span))
+    if scope.faults.count == before:
+        check_unreachable(statements, scope)
+    return tuple(possible)
 
 
 class _Directives:

@@ -21,7 +21,7 @@ def check_usage(kernel: ast.Kernel, scope: Scope) -> None:
     for statement in kernel.statements:
         names = _used_by(statement)
         if isinstance(statement, ast.ScheduleDecl):  # naming a thing in a schedule gives it no use, except a number
-            names = (n for n in names if n in scope.params)
+            names = (n for n in names if n in scope.params or n in scope.scalars)
         used.update(names)
         if isinstance(statement, ast.SplitDecl):  # often only one of the two parts has a use
             used |= {statement.outer.name, statement.inner.name}

@@ -141,10 +141,10 @@ def compile_them(case: Case, search: Search, folder: Path, limits: Limits, until
 
 def _judged(built: Build) -> tuple[str, str]:
     """Why a build is out and that in words, or nothing."""
-    if built.artefacts is None:
+    if not built.artefacts:
         why = built.summary()
         return (built.error.diagnostics[0].code if isinstance(built.error, TilegenError) else COMPILER), why
-    if spilt := spills_in_loops(built.artefacts):
+    if spilt := sum(map(spills_in_loops, built.artefacts)):
         return SPILLS, f"{spilt} loads and stores of local memory in loops"
     return "", ""
 

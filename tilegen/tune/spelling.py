@@ -80,5 +80,6 @@ def with_schedule(source: Source, directives: str, target: str = "hopper", place
     """
     at = place_for_schedule(source, target) if place is None else place
     body = " ".join(re.sub(r"#[^\n]*", "", directives).split())
-    text = f"{source.text[:at]}schedule {target} {{ {body} }} {source.text[at:]}"
+    # with a condition, since without one the others would be told to be for nothing
+    text = f"{source.text[:at]}schedule {target} if true {{ {body} }} {source.text[at:]}"
     return Source(source.name, text)

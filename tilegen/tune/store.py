@@ -59,7 +59,9 @@ class Kept:
     def spec(self, source: Source) -> Source:
         """The spec with this schedule in front of its own; every line keeps its number."""
         text = source.text
-        return Source(source.name, f"{text[: self.place]}schedule hopper {{ {self.schedule} }} {text[self.place :]}")
+        return Source(
+            source.name, f"{text[: self.place]}schedule hopper if true {{ {self.schedule} }} {text[self.place :]}"
+        )
 
 
 def folder() -> Path:

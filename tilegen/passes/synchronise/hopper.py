@@ -64,8 +64,8 @@ BARRIER_BYTES = 8
 FLAG_BYTES = 4
 
 
-def synchronise(s: Scheduled) -> Plan:
-    """The plan of a scheduled program. Raises TilegenError for what the target cannot do."""
+def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
+    """The plan of a scheduled program, for launches where the guard holds. Raises TilegenError for what cannot be."""
     if s.program.tile.ragged:
         unit_axes(s)  # refuses sequences that no items can be made of
     check_rows(s)
@@ -126,6 +126,7 @@ def synchronise(s: Scheduled) -> Plan:
         table=table,
         notes=(*_notes(geometries), *_domain_notes(s)),
         dependent=s.dependent,
+        guard=guard,
     )
 
 

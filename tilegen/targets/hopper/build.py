@@ -21,13 +21,13 @@ def build(plan: Plan) -> Built:
     Raises TilegenError where the text does not compile,
     or where the compiler says that it serialised products, added a wait or ignored a register count.
     """
-    return assemble(plan, emit(plan))
+    return assemble(plan, emit(plan), plan.name)
 
 
-def assemble(plan: Plan, cuda: str, begun: Callable[[], None] = lambda: None) -> Built:
-    """`build` from the plan's CUDA text on. Once it has called `begun`, nearly all of its time is spent outside Python,
-    and without its lock."""
-    compiled = compile_cuda(directed(cuda, f"{plan.name}.cu", plan.source_name), plan.name, begun=begun)
+def assemble(plan: Plan, cuda: str, stem: str, begun: Callable[[], None] = lambda: None) -> Built:
+    """`build` from the plan's CUDA text on, which is to be in a file of this name. Once it has called `begun`, nearly
+    all of its time is spent outside Python, and without its lock."""
+    compiled = compile_cuda(directed(cuda, f"{stem}.cu", plan.source_name), plan.name, begun=begun)
     sass = disassemble(compiled.cubin)
     gates = check_gates(parse_sass(sass).function(kernel_name(plan.name)), expectations(plan))
     return Built(plan, cuda, compiled, sass, tuple(gates))
