@@ -30,8 +30,8 @@ def compile(
     `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`; numbers and element types may be those
     of torch and numpy too (`T=torch.float16`). Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned.
-    `tuned`: sizes, such as `{"Sq": 8192, "Sk": 8192}`, to take the schedule that `tilegen tune` kept for this GPU and
-    their class in place of the spec's own; True for the one that was kept last. Where none is kept, nothing changes.
+    `tuned`: True to take, at launches of sizes for which `tilegen tune` kept a schedule on this GPU, that one in place
+    of the spec's own; a mapping, such as `{"Sq": 8192, "Sk": 8192}`, for what is kept for the class of these alone.
     """
     from pathlib import Path
 

@@ -4,15 +4,22 @@ with what was kept gives what the equations say."""
 from __future__ import annotations
 
 import json
+import pickle
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tilegen.bench.builds import Request, compile_one
 from tilegen.cli.main import main
 from tilegen.runtime import cache
-from tilegen.tune import store
+from tilegen.sema.loading import load
+from tilegen.syntax.reading import read_source
+from tilegen.targets.hopper.build import build
+from tilegen.tune import search, store
+from tilegen.tune.halving import FIRST, LostError
 
 pytestmark = pytest.mark.gpu
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -48,3 +55,23 @@ def test_schedules_are_found_kept_and_right(
     ran = CliRunner().invoke(main, ["run", *spec, "--tuned"])
     assert ran.exit_code == 0, ran.output
     assert "tuned schedule of" in ran.stderr
+
+
+def test_a_kernel_that_hangs_is_out_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "LAUNCH", 3.0)
+    source = read_source(SAMPLES / "copy.tile")
+    own = compile_one(Request(source.name))
+    plan = own.artefacts[0].plan
+    rings = tuple(replace(ring, full_arrivals=2) for ring in plan.rings)  # of which one comes
+    stuck = replace(own, artefacts=(build(replace(plan, rings=rings)),))
+    paths = {name: str(tmp_path / name) for name in ("own", "stuck")}
+    for name, made in (("own", own), ("stuck", stuck)):
+        Path(paths[name]).write_bytes(pickle.dumps(made))
+    case = search.Case(source, {}, load(source, {}), {"M": 1000, "N": 256}, {})
+    bench = search.Bench(case, secrets.randbits(31))
+    assert bench.check(paths["own"]) == 0.0
+    with pytest.raises(LostError, match=search.BROKEN):
+        bench.check(paths["stuck"])
+    assert bench.measure(paths["own"], FIRST).milliseconds > 0
+    assert bench.check(paths["own"]) == 0.0
+    bench.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilegen
@@ -44,7 +45,7 @@ def entry(source: Source = FA3, **changes: Any) -> Kept:
     known = {name: store.spelt(value) for name, value in defaults(parse(source)).items()}
     kept = Kept(
         kernel="fa3_fwd", device=H200, made_with=made, text=store.text_of(source), params=dict(known), defaults=known,
-        sizes=SIZES, classes={name: store.size_class(n) for name, n in SIZES.items()},
+        sizes=SIZES, classes={name: store.size_class(n) for name, n in SIZES.items()}, guard="Sq > 4096 and Sq <= 8192",
         schedule="block i 64  consumers 1 over i", place=place_for_schedule(source, "hopper"), ratio=1.02,
         when="2026-11-30T01:00:00+00:00",
     )  # fmt: skip
@@ -54,19 +55,27 @@ def entry(source: Source = FA3, **changes: Any) -> Kept:
 def test_an_entry_is_found_by_parameters_and_classes_of_sizes() -> None:
     kept = entry()
     store.keep(kept)
-    assert store.find(FA3, {}, SIZES, H200) == kept
-    assert store.find(FA3, {"D": 128, "causal": False}, {"Sq": 5000, "Sk": 8192}, H200) == kept
-    assert store.find(FA3, {"D": "128"}, {"scale": 1}, H200) == kept
-    assert store.find(FA3, {"D": 64}, SIZES, H200) is None
-    assert store.find(FA3, {"causal": True}, SIZES, H200) is None
-    assert store.find(FA3, {}, {"Sq": 4096}, H200) is None
-    assert store.find(FA3, {}, {"Sq": 8193}, H200) is None
+    assert store.find(FA3, {}, SIZES, H200) == (kept,)
+    assert store.find(FA3, {"D": 128, "causal": False}, {"Sq": 5000, "Sk": 8192}, H200) == (kept,)
+    assert store.find(FA3, {"D": "128"}, {"scale": 1}, H200) == (kept,)
+    assert store.find(FA3, {"D": 64}, SIZES, H200) == ()
+    assert store.find(FA3, {"causal": True}, SIZES, H200) == ()
+    assert store.find(FA3, {}, {"Sq": 4096}, H200) == ()
+    assert store.find(FA3, {}, {"Sq": 8193}, H200) == ()
 
 
 def test_classes_are_powers_of_two_and_lengths_count_by_the_longest() -> None:
     assert [store.size_class(n) for n in (0, 1, 2, 3, 4, 5, 4096, 4097, 8192)] == [0, 0, 1, 2, 2, 3, 12, 13, 13]
     assert store.size_class([5, 0, 130]) == store.size_class(130)
     assert store.size_class([]) == 0
+
+
+def test_guards_tell_classes_apart() -> None:
+    assert store.guard_of({"M": 9, "N": 0, "K": 1}) == "M > 256 and M <= 512 and N <= 1 and K > 1 and K <= 2"
+    assert store.guard_of({}) == ""
+    for n in (1, 2, 3, 255, 256, 257, 512, 513):
+        held = [c for c in range(12) if eval(store.guard_of({"n": c}), {"n": n})]
+        assert held == [store.size_class(n)]
 
 
 @pytest.mark.parametrize("other", ["device", "code", "tools", "text"])
@@ -81,25 +90,27 @@ def test_another_gpu_compiler_or_text_finds_nothing(other: str, monkeypatch: pyt
         monkeypatch.setattr(cache, "tools_in_use", lambda: ["another NVRTC"])
     else:
         source = Source(FA3.name, FA3.text + "\n")
-    assert store.find(source, {}, SIZES, device) is None
+    assert store.find(source, {}, SIZES, device) == ()
 
 
 def test_nothing_is_used_while_the_code_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     store.keep(entry())
     monkeypatch.setattr(cache, "code_digest", lambda: None)
     assert store.made_with() is None
-    assert store.find(FA3, {}, SIZES, H200) is None
+    assert store.find(FA3, {}, SIZES, H200) == ()
 
 
 def test_the_newest_of_several_is_taken_and_one_for_the_same_replaced() -> None:
-    older = entry(classes={**entry().classes, "Sq": 12}, when="2026-11-29T01:00:00+00:00")
-    store.keep(older)
-    store.keep(entry())
-    assert store.find(FA3, {}, {}, H200) == entry()
-    assert store.find(FA3, {}, {"Sq": 4096}, H200) == older
+    older = entry(classes={**entry().classes, "Sq": 12}, guard="Sq <= 4096", when="2026-11-29T01:00:00+00:00")
+    alike = entry(classes={**entry().classes, "Sk": 12}, when="2026-11-28T01:00:00+00:00")
+    for each in (alike, older, entry()):
+        store.keep(each)
+    assert store.find(FA3, {}, {}, H200) == (entry(), older)  # launches cannot tell `alike` from the newest
+    assert store.find(FA3, {}, {"Sk": 4096}, H200) == (alike,)
+    assert store.find(FA3, {}, {"Sq": 4096}, H200) == (older,)
     store.keep(entry(schedule="block j 64"))
-    assert store.find(FA3, {}, SIZES, H200) == entry(schedule="block j 64")
-    assert len(store.everything()) == 2
+    assert store.find(FA3, {}, SIZES, H200) == (entry(schedule="block j 64"),)
+    assert len(store.everything()) == 3
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "format", "no json", "not ours", "empty"])
@@ -119,10 +130,10 @@ def test_a_broken_entry_is_as_good_as_absent(damage: str, place: Path) -> None:
         path.write_text("[1, 2]")
     else:
         path.write_text("")
-    assert store.find(FA3, {}, SIZES, H200) is None
+    assert store.find(FA3, {}, SIZES, H200) == ()
     assert store.everything() == []
     store.keep(entry())
-    assert store.find(FA3, {}, SIZES, H200) == entry()
+    assert store.find(FA3, {}, SIZES, H200) == (entry(),)
     assert store.forget() == 1
 
 
@@ -152,9 +163,9 @@ def test_processes_that_keep_at_once_leave_a_whole_entry(place: Path) -> None:
     ]
     while any(process.poll() is None for process in running):
         found = store.find(FA3, {}, SIZES, H200)
-        assert found is None or found.schedule in ("one " * 500, "other " * 500)
+        assert not found or found[0].schedule in ("one " * 500, "other " * 500)
     assert [process.returncode for process in running] == [0, 0]
-    assert store.find(FA3, {}, SIZES, H200) is not None
+    assert len(store.find(FA3, {}, SIZES, H200)) == 1
     assert [path.suffix for path in place.iterdir()] == [".json"]
 
 
@@ -165,9 +176,15 @@ def test_a_kernel_is_compiled_with_what_is_kept_only_if_that_is_asked(monkeypatc
     path = ROOT / "samples" / "copy.tile"
     sizes = {"M": 512, "N": 64}
     classes = {name: store.size_class(n) for name, n in sizes.items()}
-    store.keep(entry(COPY, kernel="copy", sizes=sizes, classes=classes, schedule="block i 64  consumers 1 over i"))
-    own, tuned = tilegen.compile(path), tilegen.compile(path, tuned=True)
-    assert tuned.cuda != own.cuda
+    guard = store.guard_of(classes)
+    schedule = "block i 64  consumers 1 over i"
+    store.keep(entry(COPY, kernel="copy", sizes=sizes, classes=classes, guard=guard, schedule=schedule))
+    own, kernel = tilegen.compile(path), tilegen.compile(path, tuned=True)
+    assert kernel.variant(M=400, N=64).cuda != own.cuda
+    assert kernel.variant(M=513, N=64).cuda.count("\n") == own.cuda.count("\n")  # at other sizes the own one
+    x = np.random.default_rng(2).standard_normal((300, 64)).astype(np.float32)
+    x = (x * 4).round().astype(own.plan.tensors[0].dtype.numpy)
+    np.testing.assert_array_equal(kernel(X=x), x)
     sources: list[Source] = []
 
     def compile_source(source: Source, given: object) -> Any:
@@ -177,7 +194,8 @@ def test_a_kernel_is_compiled_with_what_is_kept_only_if_that_is_asked(monkeypatc
     monkeypatch.setattr("tilegen.runtime.compilation.compile_source", compile_source)
     for used in (True, {"M": 400}, sizes):
         tilegen.compile(path, tuned=used)
-        assert "schedule hopper if true { block i 64  consumers 1 over i } schedule hopper {" in sources[-1].text
+        put_in = f"schedule hopper if true and M > 256 and M <= 512 and N > 32 and N <= 64 {{ {schedule} }} "
+        assert sources[-1].text == COPY.text.replace("schedule hopper", put_in + "schedule hopper")
     tilegen.compile(path, tuned={"M": 4096})  # nothing is kept for that class
     tilegen.compile(path, T="f16", tuned=True)
     tilegen.compile(path)
@@ -187,4 +205,4 @@ def test_a_kernel_is_compiled_with_what_is_kept_only_if_that_is_asked(monkeypatc
 def test_without_a_gpu_the_own_schedule_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     store.keep(entry())
     monkeypatch.setattr(driver, "available", lambda: False)
-    assert store.applied(FA3, {}, {}) == (FA3, None)
+    assert store.applied(FA3, {}, {}) == (FA3, ())

@@ -46,10 +46,10 @@ def _tuned(source: Source, wanted: Wanted, sizes: Sizes) -> Source:
 
     lengths = {name: value for name, value in sizes.items() if not isinstance(value, float)}
     source, kept = applied(source, wanted.parameters, lengths)
-    if kept is None:
+    for each in kept:
+        click.echo(f"tuned schedule of {each.title}: {each.schedule}", err=True)
+    if not kept:
         click.echo("no tuned schedule is kept for this spec, GPU and tilegen: its own is taken", err=True)
-    else:
-        click.echo(f"tuned schedule of {kept.title}: {kept.schedule}", err=True)
     return source
 
 

@@ -11,7 +11,7 @@ from tilegen.sema.params import defaults
 from tilegen.syntax.parsing import parse
 from tilegen.tune.search import Case, Search, Tried
 from tilegen.tune.spelling import place_for_schedule, schedule_text
-from tilegen.tune.store import Kept, made_with, size_class, spelt, text_of
+from tilegen.tune.store import Kept, guard_of, made_with, size_class, spelt, text_of
 
 
 def condition(case: Case, search: Search) -> str:
@@ -45,6 +45,8 @@ def to_keep(case: Case, search: Search, winner: Tried, device: str) -> Kept | No
         return None
     assert search.standing is not None
     own = next((t for t in search.timed() if t.candidate.own), None)
+    classes = {name: size_class(value) for name, value in case.sizes.items()}
+    unknown = {name for r in case.program.ragged for name in (r.size, r.over)}  # to the host, when it launches
     ratio = search.standing.ratio(winner.build) if own and own.build == search.standing.against else None
     return Kept(
         kernel=case.program.name,
@@ -54,7 +56,8 @@ def to_keep(case: Case, search: Search, winner: Tried, device: str) -> Kept | No
         params={name: spelt(value) for name, value in case.program.params},
         defaults={name: spelt(value) for name, value in defaults(parse(case.source)).items()},
         sizes=dict(case.sizes),
-        classes={name: size_class(value) for name, value in case.sizes.items()},
+        classes=classes,
+        guard=guard_of({name: number for name, number in classes.items() if name not in unknown}),
         schedule=winner.schedule,
         place=place_for_schedule(case.source, case.target),
         ratio=ratio.median if ratio else 0.0,

@@ -80,6 +80,14 @@ def with_schedule(source: Source, directives: str, target: str = "hopper", place
     """
     at = place_for_schedule(source, target) if place is None else place
     body = " ".join(re.sub(r"#[^\n]*", "", directives).split())
-    # with a condition, since without one the others would be told to be for nothing
-    text = f"{source.text[:at]}schedule {target} if true {{ {body} }} {source.text[at:]}"
-    return Source(source.name, text)
+    return in_front(source, at, [(body, "")], target)
+
+
+def in_front(source: Source, place: int, schedules: Iterable[tuple[str, str]], target: str = "hopper") -> Source:
+    """The spec with schedules put in at a place: directives on one line, and a condition or nothing, of each."""
+    added = "".join(
+        # `true`, of which the passes know nothing, keeps the own ones from being told to be for nothing
+        f"schedule {target} if true{f' and {condition}' if condition else ''} {{ {body} }} "
+        for body, condition in schedules
+    )
+    return Source(source.name, source.text[:place] + added + source.text[place:])

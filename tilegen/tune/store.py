@@ -19,6 +19,7 @@ from typing import Any
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import cache, driver
 from tilegen.syntax.span import Source
+from tilegen.tune.spelling import in_front
 
 VARIABLE = "TILEGEN_TUNED"
 _SUFFIX = ".tuned.json"
@@ -33,8 +34,9 @@ class Kept:
 
     device: the GPU's name · made_with: a hash of tilegen's code and the tools that it compiles with · text: of the spec
     · params, defaults: spelt as on the command line, all of them · sizes: those that it was timed at, all · classes:
-    theirs · schedule: its directives · place: where in the spec's text a schedule stands in front of all others ·
-    ratio: how many times as fast as the spec's own schedule, or 0 where that could not be timed · when: in UTC.
+    theirs · guard: a condition that holds at launches with sizes of these classes, "" where none can be said ·
+    schedule: its directives · place: where in the spec's text a schedule stands in front of all others · ratio: how
+    many times as fast as the spec's own schedule, or 0 where that could not be timed · when: in UTC.
     """
 
     kernel: str
@@ -45,6 +47,7 @@ class Kept:
     defaults: Mapping[str, str]
     sizes: Mapping[str, SizeValue]
     classes: Mapping[str, int]
+    guard: str
     schedule: str
     place: int
     ratio: float
@@ -55,13 +58,6 @@ class Kept:
         params = " ".join(f"{name}={value}" for name, value in self.params.items())
         sizes = ",".join(f"{name}={value}".replace(" ", "") for name, value in self.sizes.items())
         return f"{self.kernel} {params} at {sizes}" if params else f"{self.kernel} at {sizes}"
-
-    def spec(self, source: Source) -> Source:
-        """The spec with this schedule in front of its own; every line keeps its number."""
-        text = source.text
-        return Source(
-            source.name, f"{text[: self.place]}schedule hopper if true {{ {self.schedule} }} {text[self.place :]}"
-        )
 
 
 def folder() -> Path:
@@ -74,12 +70,14 @@ def folder() -> Path:
     return user_data_path("tilegen") / "tuned"
 
 
-def applied(source: Source, params: Mapping[str, Any], sizes: Mapping[str, SizeValue]) -> tuple[Source, Kept | None]:
-    """The spec with what is kept for this machine's GPU in front of its own schedules; the spec itself, without any."""
-    if not driver.available():
-        return source, None
-    kept = find(source, params, sizes, driver.device_info(0).name)
-    return (kept.spec(source) if kept else source), kept
+def applied(
+    source: Source, params: Mapping[str, Any], sizes: Mapping[str, SizeValue]
+) -> tuple[Source, tuple[Kept, ...]]:
+    """The spec with what is kept for this machine's GPU in front of its own schedules, each for launches with sizes of
+    its classes, on lines that keep their numbers; and what that is. The spec itself where nothing is kept."""
+    found = find(source, params, sizes, driver.device_info(0).name) if driver.available() else ()
+    schedules = [(kept.schedule, kept.guard) for kept in found]
+    return (in_front(source, found[0].place, schedules) if found else source), found
 
 
 # ---- what tells entries apart ----------------------------------------------------------------------
@@ -104,6 +102,16 @@ def size_class(value: SizeValue) -> int:
     longest."""
     most = max(value, default=0) if isinstance(value, list) else value
     return max(0, most - 1).bit_length()
+
+
+def guard_of(classes: Mapping[str, int]) -> str:
+    """The condition that sizes are of these classes."""
+    parts: list[str] = []
+    for name, number in classes.items():
+        if number:
+            parts.append(f"{name} > {1 << (number - 1)}")
+        parts.append(f"{name} <= {1 << number}")
+    return " and ".join(parts)
 
 
 def spelt(value: object) -> str:
@@ -139,13 +147,13 @@ def find(
     sizes: Mapping[str, SizeValue],
     device: str,
     place: Path | None = None,
-) -> Kept | None:
-    """What was found for a spec with these parameters, defaults among them or not, at sizes of these classes. A size
-    that is not given may be of any class; of several entries the newest is taken. Other names than sizes do not
-    matter."""
+) -> tuple[Kept, ...]:
+    """What was found for a spec with these parameters, defaults among them or not, at sizes of these classes, the
+    newest first; of those that launches cannot tell apart the newest alone. A size that is not given may be of any
+    class. Other names than sizes do not matter."""
     made = made_with()
     if made is None:
-        return None
+        return ()
     place = folder() if place is None else place
     given = {name: spelt(value) for name, value in params.items()}
     found = [
@@ -157,7 +165,8 @@ def find(
         and kept.params == {**kept.defaults, **given}
         and all(size_class(sizes[name]) == number for name, number in kept.classes.items() if name in sizes)
     ]
-    return max(found, key=lambda kept: kept.when, default=None)
+    newest = sorted(found, key=lambda kept: kept.when, reverse=True)
+    return tuple(kept for n, kept in enumerate(newest) if kept.guard not in {k.guard for k in newest[:n]})
 
 
 def everything(place: Path | None = None) -> list[tuple[Path, Kept]]:
