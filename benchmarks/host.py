@@ -1,0 +1,202 @@
+"""What the host spends: on a prepared launch, on a call, and on the way from a spec to a cubin in a fresh process.
+
+    python benchmarks/host.py
+    python benchmarks/host.py --stand-in        without a GPU: launches and tensors are stand-ins, so that what is left
+                                                is tilegen's own part
+
+Launches are small, so that the GPU keeps up, and timed in batches; a process's time is that from its start to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.builds import ROOT, SAMPLES
+from benchmarks.stand_in import installed
+from tilegen.bench.report import aligned
+
+RESULTS = ROOT / "benchmarks" / "results"
+SHAPE = (1, 64, 2, 128)  # batch, length, heads, head size
+BATCH = 50  # launches between two looks at the clock: a GPU's queue holds more
+FRESH = 64  # tensors that calls take in turn: more than a cache of one
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing measured: the median, the least and the most of its times, in `unit`."""
+
+    what: str
+    unit: str
+    median: float
+    least: float
+    most: float
+    times: int
+
+    @staticmethod
+    def of(what: str, unit: str, times: list[float]) -> Row:
+        return Row(what, unit, median(times), min(times), max(times), len(times))
+
+
+# ---- launches ------------------------------------------------------------------------------------
+
+
+def launches(torch: Any, synchronise: Callable[[], object], batches: int) -> Iterator[Row]:
+    """µs of host time. torch: the module, or what stands in for it."""
+    import tilegen
+
+    def tensor(shape: tuple[int, ...], dtype: Any) -> Any:
+        return torch.empty(shape, dtype=dtype, device=torch.device("cuda:0"))
+
+    k = tilegen.compile(SAMPLES / "fa3_fwd.tile")
+    (b, s, h, _), half, single = SHAPE, torch.bfloat16, torch.float32
+    q, keys, v, o = (tensor(SHAPE, half) for _ in range(4))
+    lse = tensor((b, h, s), single)
+    for t in (q, keys, v):
+        t.zero_()
+    prepared = k.prepare(Q=q, K=keys, V=v, O=o, LSE=lse)
+    turns = cycle([tensor(SHAPE, half) for _ in range(FRESH)])
+    kept: list[Any] = []
+
+    def new() -> None:
+        """The tensors stay, so that no output has the address of one before it."""
+        kept.append(k(Q=q, K=keys, V=v))
+
+    cases: Mapping[str, Callable[[], object]] = {
+        "prepared launch": prepared,
+        "call, outputs given": lambda: k(Q=q, K=keys, V=v, O=o, LSE=lse),
+        "call, outputs made": lambda: k(Q=q, K=keys, V=v),
+        f"call, {FRESH} outputs in turn": lambda: k(Q=q, K=keys, V=v, O=next(turns), LSE=lse),
+        "call, outputs at new addresses": new,
+        "the outputs' torch.empty alone": lambda: (tensor(SHAPE, half), tensor((b, h, s), single)),
+    }
+    for what, run in cases.items():
+        for _ in range(2 * FRESH):
+            run()
+        times = []
+        for _ in range(batches):
+            kept.clear()
+            synchronise()
+            start = time.perf_counter()
+            for _ in range(BATCH):
+                run()
+            times.append((time.perf_counter() - start) / BATCH * 1e6)
+        yield Row.of(what, "µs", times)
+    synchronise()
+
+
+# ---- compilations --------------------------------------------------------------------------------
+
+
+def compilations(specs: Mapping[str, tuple[str, ...]], runs: int) -> Iterator[Row]:
+    """Seconds of fresh processes that compile a spec, or have it from the cache, and write its cubin.
+
+    specs: label → the sample's name and the values of its parameters.
+    """
+    for label, (name, *values) in specs.items():
+        with tempfile.TemporaryDirectory(prefix="tilegen-host-") as folder:
+            command = [sys.executable, "-m", "tilegen", "build", str(SAMPLES / f"{name}.tile"), "-o", folder]
+            command += ["--emit", "cubin", *(word for value in values for word in ("-D", value))]
+            cold = [_process([*command, "--no-cache"], folder) for _ in range(runs)]
+            _process(command, folder)
+            cached = [_process(command, folder) for _ in range(runs)]
+        yield Row.of(f"{label}, cold", "s", [seconds for seconds, _ in cold])
+        yield Row.of(f"{label}, cold: of which NVRTC", "s", [nvrtc for _, nvrtc in cold if nvrtc is not None])
+        yield Row.of(f"{label}, from the cache", "s", [seconds for seconds, _ in cached])
+
+
+def _process(command: list[str], cache: str) -> tuple[float, float | None]:
+    """Seconds that it takes, and those that it says NVRTC took."""
+    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    known = {**os.environ, "TILEGEN_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    start = time.perf_counter()
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - start
+    said = re.search(r"NVRTC ([\d.]+) s", done.stdout)
+    return seconds, float(said[1]) if said else None
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+def report(machine: Mapping[str, str], rows: list[Row], folder: Path) -> list[str]:
+    """The table, as lines for a terminal; written as JSON and Markdown."""
+    table = [["", "median", "least", "most", "times"]]
+    for r in rows:
+        digits = 2 if r.unit == "µs" else 3
+        numbers = (f"{x:.{digits}f}" for x in (r.median, r.least, r.most))
+        table.append([f"{r.what} ({r.unit})", *numbers, str(r.times)])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"host-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
+    facts = "\n".join(f"- {name}: {value}" for name, value in machine.items())
+    lines = ["| " + " | ".join(cells) + " |" for cells in table]
+    lines.insert(1, "|" + "---|" * len(table[0]))
+    text = f"# Host time\n\n{facts}\n\n" + "\n".join(lines) + "\n"
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    data = {"title": "Host time", "machine": dict(machine), "rows": [asdict(r) for r in rows]}
+    path.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return [*aligned(table), f"wrote {path}.json and .md"]
+
+
+@contextmanager
+def device(stand_in: bool) -> Iterator[tuple[Any, Callable[[], object], dict[str, str]]]:
+    """torch, a wait for the GPU, and what is known of the machine."""
+    cpu = {"processor": _processor(), "Python": platform.python_version()}
+    if stand_in:
+        with installed() as (torch, _):
+            yield torch, lambda: None, {"gpu": "none: torch and the driver are stand-ins", **cpu}
+        return
+    import torch
+
+    from tilegen.bench.machine import facts
+
+    yield torch, torch.cuda.synchronize, {**facts(), **cpu}
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor()
+    found = re.search(r"model name\s*: (.*)", text)
+    return f"{found[1] if found else platform.processor()}, {os.cpu_count()} cores"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description="Times the host's part of launches and compilations.")
+    p.add_argument("--stand-in", action="store_true", help="without a GPU: what tilegen itself takes")
+    p.add_argument("--batches", type=int, default=200, help=f"of {BATCH} launches, a case")
+    p.add_argument("--runs", type=int, default=7, help="fresh processes, a case; 0 leaves compilations out")
+    p.add_argument("-D", nargs="+", type=int, default=[128], metavar="SIZE", help="head sizes to compile")
+    p.add_argument("--out", type=Path, default=RESULTS, help="where the JSON and the Markdown go")
+    options = p.parse_args(arguments)
+    specs = {f"fa3_fwd D={D}": ("fa3_fwd", f"D={D}") for D in options.D}
+    with device(options.stand_in) as (torch, synchronise, machine):
+        gc.disable()  # a collection in one batch and not in another would be noise
+        rows = list(launches(torch, synchronise, options.batches))
+        gc.enable()
+    rows += compilations(specs, options.runs) if options.runs else ()
+    print("\n".join(report(machine, rows, options.out)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

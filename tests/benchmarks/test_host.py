@@ -1,0 +1,36 @@
+"""The benchmark of the host's part, with stand-ins for torch and the GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import host
+
+
+def test_every_kind_of_launch_is_timed_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert host.main(["--stand-in", "--batches", "2", "--runs", "0", "--out", str(tmp_path)]) == 0
+    (record,) = tmp_path.glob("host-*.json")
+    data = json.loads(record.read_text(encoding="utf-8"))
+    assert data["machine"]["gpu"].startswith("none")
+    rows = {row["what"]: row for row in data["rows"]}
+    assert list(rows)[:2] == ["prepared launch", "call, outputs given"]
+    assert all(row["times"] == 2 and 0 < row["least"] <= row["median"] <= row["most"] for row in rows.values())
+    table = record.with_suffix(".md").read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    for what in rows:
+        assert f"{what} (µs)" in table
+        assert f"{what} (µs)" in printed
+
+
+def test_a_compilation_is_timed_without_and_with_the_cache() -> None:
+    cold, nvrtc, cached = host.compilations({"copy": ("copy",)}, 1)
+    assert (cold.what, nvrtc.what, cached.what) == (
+        "copy, cold",
+        "copy, cold: of which NVRTC",
+        "copy, from the cache",
+    )
+    assert 0 < nvrtc.median < cold.median
+    assert cached.median < cold.median
