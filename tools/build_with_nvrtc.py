@@ -3,8 +3,8 @@
     python tools/build_with_nvrtc.py [--libraries DIR] SPEC...
 
 DIR holds libnvrtc.so.13 and its libnvrtc-builtins, as `pip install --target DIR nvidia-cuda-nvrtc==…` lays them
-out under nvidia/cu13/lib. They are loaded before the CUDA bindings look for a library, which then take them;
-without DIR the bindings find the installed wheel. Each spec is checked with its default parameters and with
+out under nvidia/cu13/lib. They are loaded before tilegen looks for a library, which then takes them; without DIR
+it finds the installed wheel. Each spec is checked with its default parameters and with
 those in VARIANTS. Exits 1 if any check fails.
 """
 
