@@ -154,8 +154,9 @@ def _always(value: Any) -> Callable[..., Any]:
 def installed(functions: direct.Functions | None = None) -> Iterator[tuple[Torch, Driver]]:
     """Stand-ins for torch and the driver. functions: in place of the driver's own; else ones that do nothing."""
     torch, stand_in = Torch(), Driver()
-    # the one returns 0 as its first two pointers differ; the other too, having written 1, our context, where it is told
-    nothing = direct.Functions(ctypes.CDLL(None).pthread_equal, ctypes.PyDLL(None).pthread_spin_unlock)
+    # `pthread_equal` returns 0 as its pointers differ; the other too, having written 1, our context, where it is told
+    free, locked = ctypes.CDLL(None), ctypes.PyDLL(None)
+    nothing = direct.Functions(free.pthread_equal, locked.pthread_spin_unlock, locked.pthread_equal)
     cached = (driver.device_info, driver._primary_context)
     with (
         mock.patch.dict(sys.modules, {"torch": torch}),

@@ -58,6 +58,7 @@ class FakeDriver:
         self.major = 9
         self.fails: set[str] = set()
         self.context = 0
+        self.captured = False
 
     def __getattr__(self, name: str) -> Any:
         answers = {
@@ -109,6 +110,12 @@ class FakeDriver:
         found._obj.value = self.context
         return 0
 
+    def is_capturing(self, stream: Any, status: Any) -> int:
+        """The driver's own function."""
+        self.calls.append(("is capturing", stream.value or 0))
+        status._obj.value = int(self.captured)
+        return int("is capturing" in self.fails)
+
     def encode_tiled(self, out: ctypes.c_void_p, *arguments: Any) -> int:
         self.calls.append(("cuTensorMapEncodeTiled", *arguments))
         assert out.value
@@ -125,7 +132,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     stand_in = FakeDriver()
     monkeypatch.setattr(driver, "_driver", lambda: stand_in)
     monkeypatch.setattr(driver, "_encode_tiled", lambda: stand_in.encode_tiled)
-    functions = Functions(stand_in.launch, stand_in.current_context)
+    functions = Functions(stand_in.launch, stand_in.current_context, stand_in.is_capturing)
     monkeypatch.setattr(direct, "functions", lambda: functions)
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
@@ -217,6 +224,21 @@ def test_nothing_to_do_launches_nothing_in_either_way(fake: FakeDriver) -> None:
     fake.calls.clear()
     gpu_launch(loaded, Binding(0, ()), dependent=True).put(0)
     assert fake.calls == []
+
+
+def test_whether_a_stream_is_captured_is_asked_in_the_gpus_context(fake: FakeDriver) -> None:
+    driver.context(0)
+    for fake.captured in (False, True):
+        fake.calls.clear()
+        assert direct.capturing(0, 9) == fake.captured
+        assert ("is capturing", 9) in fake.calls
+        assert fake.names() == [name if "Launch" not in name else "is capturing" for name in ELSEWHERE]
+    fake.context = CONTEXT
+    fake.calls.clear()
+    assert direct.capturing(0, 9)
+    assert fake.names() == ["current context", "is capturing"]
+    fake.fails = {"is capturing"}
+    assert not direct.capturing(0, 9)
 
 
 def test_a_current_context_stays(fake: FakeDriver) -> None:

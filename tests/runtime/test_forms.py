@@ -50,7 +50,7 @@ def gpu() -> Iterator[Gpu]:
         puts.append(Put(config._obj.stream or 0, x, y, m, n))
         return 0
 
-    functions = Functions(launch, lambda found: setattr(found._obj, "value", 1) or 0)
+    functions = Functions(launch, lambda found: setattr(found._obj, "value", 1) or 0, lambda stream, status: 0)
     encode_cached.cache_clear()
     with installed(functions) as (torch, driver):
         yield Gpu(torch, driver, puts)

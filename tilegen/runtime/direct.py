@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tilegen.runtime import driver
@@ -40,7 +40,7 @@ class Config(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Functions:
-    """Of the driver: cuLaunchKernelEx, and cuCtxGetCurrent.
+    """Of the driver: cuLaunchKernelEx, cuCtxGetCurrent and cuStreamIsCapturing.
 
     A launch leaves Python to other threads, since it waits where a GPU has many before it, and what it waits for may
     need Python.
@@ -48,14 +48,13 @@ class Functions:
 
     launch: Callable[..., int]
     current_context: Callable[..., int]
+    is_capturing: Callable[..., int]
 
 
 @cache
 def functions() -> Functions:
-    return Functions(
-        ctypes.CDLL(driver.LIBRARY).cuLaunchKernelEx,
-        ctypes.PyDLL(driver.LIBRARY).cuCtxGetCurrent,
-    )
+    short = ctypes.PyDLL(driver.LIBRARY)
+    return Functions(ctypes.CDLL(driver.LIBRARY).cuLaunchKernelEx, short.cuCtxGetCurrent, short.cuStreamIsCapturing)
 
 
 def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
@@ -89,6 +88,18 @@ def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool
             driver.refuse("launch the kernel", error)
 
     return put
+
+
+def capturing(device: int, stream: int) -> bool:
+    """Whether what is put on the stream goes into a graph instead of being run."""
+    found, now, status = functions(), ctypes.c_void_p(), ctypes.c_int()
+    ask = partial(found.is_capturing, ctypes.c_void_p(stream), ctypes.byref(status))
+    if found.current_context(ctypes.byref(now)) == 0 and now.value == driver.context(device):
+        error = ask()
+    else:
+        with driver.current(device):
+            error = ask()
+    return not error and status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
 
 
 def _config(kernel: driver.Loaded, grid: int, stream: int, dependent: bool) -> Config:

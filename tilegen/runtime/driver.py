@@ -184,14 +184,6 @@ def synchronise(device: int) -> None:
         call("run the kernel", _driver().cuCtxSynchronize())
 
 
-def capturing(device: int, stream: int) -> bool:
-    """Whether what is put on the stream goes into a graph instead of being run."""
-    driver = _driver()
-    with current(device):
-        error, status = driver.cuStreamIsCapturing(stream)
-    return not int(error) and status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
-
-
 class allocating:  # noqa: N801  (a context manager, used as a verb)
     """With this, memory can be allocated while a stream of this thread is being captured."""
 

@@ -15,7 +15,7 @@ from tilegen.ir.plan import MapParam, Plan, PointerParam
 from tilegen.runtime import driver
 from tilegen.runtime.binding import Binding, Dealing
 from tilegen.runtime.device_memory import DeviceWords
-from tilegen.runtime.direct import launcher
+from tilegen.runtime.direct import capturing, launcher
 
 _LINE = 64  # bytes: tensor maps want their 128 bytes aligned so
 _SAME = 256  # bytes: nothing is asked of an address beyond what it leaves when divided by this
@@ -82,7 +82,7 @@ class DealtLaunch:
         """Put one launch on the stream (0 is the default one)."""
         words = self.dealing.table + self.dealing.scratch
         with self.tables.turn:
-            if driver.capturing(self.tables.device, stream):
+            if capturing(self.tables.device, stream):
                 placed = self._at(self.tables.fresh(words))
             elif stream in self._placed:
                 placed = self._placed[stream]
