@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,11 @@ from benchmarks.variants import Variant, own_request, read_variants, request_of
 from tilegen.bench.workloads import Attention, Gemm
 from tilegen.ir.tile_text import directive_text
 from tilegen.sema.loading import load
+from tilegen.syntax.reading import read_source
 from tilegen.syntax.span import Source
+from tilegen.tune.spelling import with_schedule
 
+SCHEDULES = Path(__file__).parents[2] / "benchmarks" / "schedules"
 FILE = """
 === wide
 block i 128, j [64|80]
@@ -67,3 +71,13 @@ def test_requests_are_ungated_and_keep_their_parameters() -> None:
     assert request is not None
     assert (request.params, request.gated) == ((("T", "f16"),), False)
     assert own_request(workload).gated is False
+
+
+@pytest.mark.parametrize("path", sorted(SCHEDULES.glob("*.txt")), ids=lambda p: p.stem)
+def test_schedules_that_are_kept_can_be_read(path: Path) -> None:
+    spec = read_source(SAMPLES / "fa3_fwd.tile")
+    variants = read_variants(path.read_text(encoding="utf-8"))
+    assert len({v.name for v in variants}) == len(variants)
+    for v in variants:
+        program = load(with_schedule(spec, v.directives), dict(v.only))
+        assert program.directives("hopper")
