@@ -42,6 +42,12 @@ def body(text: str) -> str:
         ("wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%r1}, %r2, %r3, 1, 1, 1, 0, 0;", "do not go together"),
         ("tcgen05.mma %r1;", "tcgen05.mma: no such instruction"),
         ("fence.proxy.quantum;", "modifier .quantum is not known here"),
+        (
+            "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+            "[%r1], [%r2, {%r3}], [%r1];",
+            "operands",
+        ),
+        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group.L2::cache_hint [%r1, {%r2}], [%r3];", "operands"),
     ],
 )
 def test_an_unknown_instruction_is_named_with_both_lines(line: str, words: str) -> None:

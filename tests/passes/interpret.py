@@ -168,11 +168,15 @@ class Role:
         taken = self.read(o.fragment).reshape(4, -1).any(axis=1)
         before = {name: array.copy() for name, array in self.registers.items()}
         floats = dict(self.floats)
+        staged = {name: array.copy() for name, array in self.staged.items()}
         self.body(o.body)
         for name, array in before.items():
             if len(array) == ROWS:
                 stays = np.repeat(~taken, ROWS // 4)
                 self.registers[name][stays] = array[stays]
+        for name, array in staged.items():
+            stays = np.repeat(~taken, ROWS // 4)
+            self.staged[name][:, stays] = array[:, stays]
         self.floats = floats
 
     # ---- movement ----
@@ -287,7 +291,7 @@ class Role:
         if b.host is not None and any(ring == b.host for ring, _ in self.ready) is False:
             raise Misuse(f"{o.buffer} uses the bytes of {b.host} after its release")
         rounded = self.read(o.source).astype(b.dtype.numpy)
-        rounded = np.pad(rounded, ((0, 0), (0, _stored(b) - b.cols)))
+        rounded = np.pad(rounded, ((0, 0), (0, _stored(b) - rounded.shape[1])))
         self.staged[o.buffer] = np.moveaxis(rounded.reshape(b.rows, -1, b.chunk), 1, 0).copy()
 
     def do_LoadVector(self, o: ir.LoadVector) -> None:
@@ -456,6 +460,8 @@ class Role:
             depth = 16 * len(o.b.offsets)
             if isinstance(o.a, ir.FragmentOperand):
                 a = self.read(o.a.fragment)
+            elif isinstance(o.a, ir.BufferOperand):
+                a = np.moveaxis(self.staged[o.a.buffer], 0, 1).reshape(ROWS, -1)[:, :depth]
             else:
                 a = self.tile(o.a.slot, at[o.a.slot])
                 a = a if o.a.major == "k" else a.T

@@ -133,6 +133,7 @@ MORE = (
     "walk j down skip_rows stale_max take_turns over s, O persistent static order longest_first group h by 1 MB",
     "alias O, q via O tma persistent table stages q 1",
     "order b, i, h skip_rows group h by 2",
+    "place p shared walk j down stale_max via O tma",
 )
 DEPTHS = ("stages k 1, v 1", "stages k 3, v 2")
 
@@ -142,6 +143,8 @@ DEPTHS = ("stages k 1, v 1", "stages k 3, v 2")
 def test_orders_of_the_loop_body(order: str, more: str) -> None:
     n, m = ORDERS.index(order), MORE.index(more)
     depth, causal = DEPTHS[(n + m) % 2], (n + m // 2) % 2 == 0
+    if "under" in order and "shared" in more:
+        more = more.replace("stale_max", "")  # what it writes is in flight with the product
     text = schedule_of(ATTENTION, f"block i 128, j 32 consumers 2 over i {depth} {order} {more}")
     sizes = {"B": 1, "Sq": 140, "Sk": 110, "Hk": 1, "G": 1 if causal else 2}
     agrees(*lowered(text, D=64, causal=causal), sizes, effect=(False, True))

@@ -327,6 +327,11 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.PLACE_OF_TILE, attention("place q registers"), "q registers"),
     (Code.PLACE_NOTHING, attention("place s shared"), "s shared"),
     (Code.PLACE_NOTHING, attention("place LSE registers"), "LSE registers"),
+    (
+        Code.NOT_UNDER,  # the sweep of a kept exponent writes what the product reads
+        attention("stages k 2, v 2 late O by 1 issue s, O under O: p stale_max place p shared"),
+        "under O: p",
+    ),
     (Code.HINT_OF_ROWS, attention("hint O keep"), "O keep"),
     (
         Code.HINT_OF_VECTOR,
