@@ -55,6 +55,7 @@ class Tensor:
         self.address = address or next(self.made) << 28
         self.strides = strides or tuple(math.prod(shape[n + 1 :]) for n in range(len(shape)))
         self.requires_grad = self.negated = False
+        self.number: float | None = None  # what it holds, of one without dimensions in CPU memory
 
     def data_ptr(self) -> int:
         return self.address
@@ -67,6 +68,9 @@ class Tensor:
 
     def is_neg(self) -> bool:
         return self.negated
+
+    def item(self) -> float | None:
+        return self.number
 
     def zero_(self) -> None:
         """Nothing holds its elements."""

@@ -202,6 +202,15 @@ def test_numbers_that_are_equal_but_differ_are_told_apart() -> None:
     assert signature({"a": float("nan")}) == signature({"a": float("nan")})
 
 
+def test_a_number_in_a_tensor_is_read_at_each_call(gpu: Gpu, kernel: Kernel) -> None:
+    m = Tensor((), "int32", device="cpu")
+    for m.number in (70, 70, 70):
+        kernel(X=Tensor((70, 64)), M=m)
+    m.number = 71
+    with pytest.raises(TilegenError, match="ARRAY_EXTENT"):
+        kernel(X=Tensor((70, 64)), M=m)
+
+
 def test_other_arrays_than_tensors_have_no_signature() -> None:
     import numpy as np
 

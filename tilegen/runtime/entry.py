@@ -47,7 +47,7 @@ def encode(title: str, program: TileProgram, plans: Sequence[Plan], built: Built
     return _packed({
         "title": title,
         "program": json.dumps(program_to_json(program)),
-        "plans": [plan_to_json(plan) for plan in plans] if built is None else [],
+        "plans": [plan_to_json(plan, None) for plan in plans] if built is None else [],
         "built": _unmade(built) if built is not None else None,
     })  # fmt: skip
 
@@ -86,7 +86,7 @@ def _unmade(built: Built) -> dict[str, Any]:
     assert not built.diagnostics, "what has faults is not kept"
     compiled = built.compiled
     return {
-        "plan": plan_to_json(built.plan),
+        "plan": plan_to_json(built.plan, None),
         "cuda": built.cuda,
         "ptx": compiled.ptx,
         "cubin": base64.b64encode(compiled.cubin).decode(),

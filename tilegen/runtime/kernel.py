@@ -190,7 +190,8 @@ class Kernel:
         else:
             launch = self._launch(request, resolved)
             launch.put(current_stream(first)())
-            if known:
+            # a number as an array may be another at the next call, though nothing of the array differs
+            if known and all(name in self._tensors or type(n) in NUMBERS for name, n in arguments.items()):
                 self._forms.get(known[0], lambda: self._form(request, resolved, arguments, launch.kept))
         return self._result(request.arrays)
 

@@ -41,8 +41,10 @@ class Recent(Generic[_V]):
         """The value, made if it is not there."""
         value = self.find(key)
         if value is None:
-            value = self._values[key] = make()
-            self._held += self._weigh(value)
+            value = make()
+            if key not in self._values:  # another thread may have made it, too
+                self._held += self._weigh(value)
+            self._values[key] = value
             while len(self._values) > 1 and (len(self._values) > self._most or self._held > self._bytes):
                 self._held -= self._weigh(self._values.popitem(last=False)[1])
         return value
