@@ -33,11 +33,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.builds import ROOT, SAMPLES
 from benchmarks.stand_in import installed
 from tilegen.bench.report import aligned
+from tilegen.runtime.recent import MOST
 
 RESULTS = ROOT / "benchmarks" / "results"
 SHAPE = (1, 64, 2, 128)  # batch, length, heads, head size
 BATCH = 50  # launches between two looks at the clock: a GPU's queue holds more
-FRESH = 64  # tensors that calls take in turn: more than a cache of one
+FEW, MANY = 64, 2 * MOST  # outputs that calls take in turn: launches that are all kept, and none of them
 
 
 @dataclass(frozen=True)
@@ -73,27 +74,20 @@ def launches(torch: Any, synchronise: Callable[[], object], batches: int) -> Ite
     for t in (q, keys, v):
         t.zero_()
     prepared = k.prepare(Q=q, K=keys, V=v, O=o, LSE=lse)
-    turns = cycle([tensor(SHAPE, half) for _ in range(FRESH)])
-    kept: list[Any] = []
-
-    def new() -> None:
-        """The tensors stay, so that no output has the address of one before it."""
-        kept.append(k(Q=q, K=keys, V=v))
-
+    few, many = (cycle([tensor(SHAPE, half) for _ in range(count)]) for count in (FEW, MANY))
     cases: Mapping[str, Callable[[], object]] = {
         "prepared launch": prepared,
         "call, outputs given": lambda: k(Q=q, K=keys, V=v, O=o, LSE=lse),
         "call, outputs made": lambda: k(Q=q, K=keys, V=v),
-        f"call, {FRESH} outputs in turn": lambda: k(Q=q, K=keys, V=v, O=next(turns), LSE=lse),
-        "call, outputs at new addresses": new,
+        f"call, {FEW} outputs in turn": lambda: k(Q=q, K=keys, V=v, O=next(few), LSE=lse),
+        "call, an output at a new address": lambda: k(Q=q, K=keys, V=v, O=next(many), LSE=lse),
         "the outputs' torch.empty alone": lambda: (tensor(SHAPE, half), tensor((b, h, s), single)),
     }
     for what, run in cases.items():
-        for _ in range(2 * FRESH):
+        for _ in range(2 * FEW):
             run()
         times = []
         for _ in range(batches):
-            kept.clear()
             synchronise()
             start = time.perf_counter()
             for _ in range(BATCH):
