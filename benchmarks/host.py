@@ -64,8 +64,10 @@ def launches(torch: Any, synchronise: Callable[[], object], batches: int) -> Ite
     """µs of host time. torch: the module, or what stands in for it."""
     import tilegen
 
+    place = torch.device("cuda:0")
+
     def tensor(shape: tuple[int, ...], dtype: Any) -> Any:
-        return torch.empty(shape, dtype=dtype, device=torch.device("cuda:0"))
+        return torch.empty(shape, dtype=dtype, device=place)
 
     k = tilegen.compile(SAMPLES / "fa3_fwd.tile")
     (b, s, h, _), half, single = SHAPE, torch.bfloat16, torch.float32

@@ -53,7 +53,7 @@ class Tensor:
         kind, _, index = device.partition(":")
         self.shape, self.dtype, self.device = tuple(shape), Dtype(dtype), Place(kind, int(index or 0))
         self.address = address or next(self.made) << 28
-        self.strides = strides or tuple(math.prod(shape[n + 1 :]) for n in range(len(shape)))
+        self.strides = strides or tuple(math.prod(max(e, 1) for e in shape[n + 1 :]) for n in range(len(shape)))
         self.requires_grad = self.negated = False
         self.number: float | None = None  # what it holds, of one without dimensions in CPU memory
 
@@ -77,23 +77,32 @@ class Tensor:
 
 
 class Torch(ModuleType):
-    """The module. `stream`: what is current on every device."""
+    """The module. `stream`: what is current on every device. `current`: the device."""
 
     def __init__(self) -> None:
         super().__init__("torch")
         self.stream, self.gradients = 0, False
-        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: self.stream)
+        self.current = 0
+        self._C = SimpleNamespace(
+            _cuda_getCurrentRawStream=lambda index: self.stream,
+            _cuda_getDevice=lambda: self.current,
+            _dynamo=SimpleNamespace(guards=SimpleNamespace(_empty_strided_cuda=self._empty_strided)),
+        )
         for name in SIZES:
             setattr(self, name, Dtype(name))
 
-    def device(self, name: str) -> str:
-        return name
+    def device(self, name: str) -> Place:
+        kind, _, index = name.partition(":")
+        return Place(kind, int(index or 0))
 
     def is_grad_enabled(self) -> bool:
         return self.gradients
 
-    def empty(self, shape: tuple[int, ...], dtype: Dtype, device: str) -> Tensor:
-        return Tensor(shape, dtype.name, device=device)
+    def empty(self, shape: tuple[int, ...], dtype: Dtype, device: Place) -> Tensor:
+        return Tensor(shape, dtype.name, device=f"{device.type}:{device.index}")
+
+    def _empty_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Dtype) -> Tensor:
+        return Tensor(shape, dtype.name, strides=strides, device=f"cuda:{self.current}")
 
 
 class Driver:

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from benchmarks.stand_in import Tensor, installed
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.runtime.arrays import allocator, current_stream, describe
@@ -165,6 +166,33 @@ def test_what_is_no_array_is_refused_by_name() -> None:
 
     with pytest.raises(TilegenError, match=r"NOT_AN_ARRAY.*it is sparse"):
         describe(Refuses())
+
+
+def test_torch_tensors_are_made_in_the_quickest_way_that_does_the_same() -> None:
+    with installed() as (torch, _):
+        like = describe(Tensor((2,), device="cuda:1"))
+        guards, plain = torch._C._dynamo.guards, torch.empty
+        quick, used = guards._empty_strided_cuda, []
+        torch.empty = lambda *a, **k: used.append("plain") or plain(*a, **k)
+
+        def made(current: int, at_call: int | None = None) -> tuple[object, ...]:
+            torch.current = current
+            make = allocator(like, (3, 0, 4), DType.BF16, "k", "O")
+            torch.current = current if at_call is None else at_call
+            used.clear()
+            t = make()
+            return t.shape, t.stride(), str(t.dtype), t.device.index, *used
+
+        wanted = ((3, 0, 4), (4, 4, 1), "torch.bfloat16", 1)
+        assert made(1) == wanted
+        assert made(1, at_call=0) == (*wanted, "plain")  # the quick way would take the current device
+        assert made(0) == (*wanted, "plain")
+        guards._empty_strided_cuda = lambda shape, strides, dtype: quick(shape, strides, torch.float16)
+        assert made(1) == (*wanted, "plain")
+        guards._empty_strided_cuda = lambda shape: quick(shape, shape, torch.bfloat16)
+        assert made(1) == (*wanted, "plain")
+        del torch._C._dynamo
+        assert made(1) == (*wanted, "plain")
 
 
 def test_new_arrays_are_of_the_same_framework(monkeypatch: pytest.MonkeyPatch) -> None:
