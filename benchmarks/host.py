@@ -102,32 +102,47 @@ def launches(torch: Any, synchronise: Callable[[], object], batches: int) -> Ite
 # ---- compilations --------------------------------------------------------------------------------
 
 
+# What a process does: the last variant's cubin, of a kernel that has several.
+_PROGRAM = """
+import sys
+from pathlib import Path
+from tilegen.runtime.compilation import compile_source
+from tilegen.syntax.reading import read_source
+
+done = compile_source(read_source(Path(sys.argv[1])), dict(pair.split("=") for pair in sys.argv[2:]))
+built = done.variants[-1].built
+print(built.seconds, done.cached, len(built.cubin))
+"""
+
+
 def compilations(specs: Mapping[str, tuple[str, ...]], runs: int) -> Iterator[Row]:
-    """Seconds of fresh processes that compile a spec, or have it from the cache, and write its cubin.
+    """Seconds of fresh processes that make the cubin of a spec, or have it from the cache.
 
     specs: label → the sample's name and the values of its parameters.
     """
     for label, (name, *values) in specs.items():
+        arguments = [str(SAMPLES / f"{name}.tile"), *values]
         with tempfile.TemporaryDirectory(prefix="tilegen-host-") as folder:
-            command = [sys.executable, "-m", "tilegen", "build", str(SAMPLES / f"{name}.tile"), "-o", folder]
-            command += ["--emit", "cubin", *(word for value in values for word in ("-D", value))]
-            cold = [_process([*command, "--no-cache"], folder) for _ in range(runs)]
-            _process(command, folder)
-            cached = [_process(command, folder) for _ in range(runs)]
-        yield Row.of(f"{label}, cold", "s", [seconds for seconds, _ in cold])
-        yield Row.of(f"{label}, cold: of which NVRTC", "s", [nvrtc for _, nvrtc in cold if nvrtc is not None])
-        yield Row.of(f"{label}, from the cache", "s", [seconds for seconds, _ in cached])
+            cold = [_process(arguments, "off") for _ in range(runs)]
+            _process(arguments, folder)
+            cached = [_process(arguments, folder) for _ in range(runs)]
+        assert not any(found for _, _, found in cold) and all(found for _, _, found in cached)
+        yield Row.of(f"{label}, cold", "s", [seconds for seconds, _, _ in cold])
+        yield Row.of(f"{label}, cold: of which NVRTC", "s", [nvrtc for _, nvrtc, _ in cold])
+        yield Row.of(f"{label}, from the cache", "s", [seconds for seconds, _, _ in cached])
 
 
-def _process(command: list[str], cache: str) -> tuple[float, float | None]:
-    """Seconds that it takes, and those that it says NVRTC took."""
+def _process(arguments: list[str], cache: str) -> tuple[float, float, bool]:
+    """Seconds that it takes, those that NVRTC took when it made this, and whether it came from the cache."""
     paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
     known = {**os.environ, "TILEGEN_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-c", _PROGRAM, *arguments]
     start = time.perf_counter()
     done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
     seconds = time.perf_counter() - start
-    said = re.search(r"NVRTC ([\d.]+) s", done.stdout)
-    return seconds, float(said[1]) if said else None
+    nvrtc, cached, size = done.stdout.split()
+    assert int(size)
+    return seconds, float(nvrtc), cached == "True"
 
 
 # ---- the record ----------------------------------------------------------------------------------
