@@ -189,6 +189,16 @@ CASES: dict[str, tuple[ir.Plan, str, str]] = {
         "PIPELINE_UNORDERED",
         "C: nothing orders this access of consumer 0",
     ),
+    "an accumulator never begun": (
+        edits.alter(edits.drop(G, C, ir.Init), C, ir.Mma, zero=op("lt", "K", 0)),
+        "PIPELINE_ACCUMULATOR",
+        "C: consumer 0 reads or adds to an accumulator",
+    ),
+    "an accumulator of the item before": (
+        edits.alter(edits.drop(G, C, ir.Init), C, ir.Mma, zero=op("eq", "item", 0)),
+        "PIPELINE_ACCUMULATOR",
+        "C: consumer 0 reads or adds to an accumulator",
+    ),
     "half a tile": (
         edits.alter(edits.alter(G, P, ir.Expect, bytes=8192), P, ir.TmaLoad, bytes=8192),
         "PIPELINE_STALE",
@@ -229,6 +239,11 @@ def test_a_fault_is_found_as_what_it_is(plan: ir.Plan, code: str, message: str) 
     found = faults(plan)
     assert any(d.code == code and message in d.message for d in found), [(d.code, d.message) for d in found]
     assert all(d.span is not None for d in found)
+
+
+def test_a_product_may_overwrite_where_it_is_the_first() -> None:
+    first = edits.alter(edits.drop(G, C, ir.Init), C, ir.Mma, zero=op("eq", "t", 0))
+    assert faults(first) == []
 
 
 def test_reads_by_threads_are_over_for_the_releasing_thread_only_after_a_meeting() -> None:

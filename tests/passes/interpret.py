@@ -456,6 +456,8 @@ class Role:
     def do_Mma(self, o: ir.Mma) -> None:
         at = {s.slot: self.place(s.slot) for s in (o.a, o.b) if isinstance(s, ir.SlotOperand)}
 
+        overwrites = o.zero if isinstance(o.zero, bool) else bool(self.int(o.zero))
+
         def multiply() -> None:
             depth = 16 * len(o.b.offsets)
             if isinstance(o.a, ir.FragmentOperand):
@@ -474,7 +476,7 @@ class Role:
             assert b.shape == (depth, o.n)
             with np.errstate(all="ignore"):
                 total = a.astype(F32) @ b.astype(F32)
-            self.write(o.accumulator, total if o.zero else self.read(o.accumulator) + total)
+            self.write(o.accumulator, total if overwrites else self.read(o.accumulator) + total)
 
         if self.lazy:
             self.issued.append((o.token, multiply))

@@ -15,7 +15,7 @@ from tilegen.ir.plan_text import print_plan
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.plan_walk import all_operations, operations
 from tilegen.ir.tile import ParamValue
-from tilegen.ir.uniform import evaluate, symbols
+from tilegen.ir.uniform import evaluate, op, symbols
 from tilegen.passes.pipeline import lower
 
 _T = TypeVar("_T")
@@ -177,7 +177,8 @@ def tokens(body: tuple[ir.Operation, ...]) -> list[str]:
 
 def test_the_first_step_is_peeled_and_the_last_product_drained() -> None:
     (work,) = [o for o in flagship().role("consumer").body if isinstance(o, ir.Work)]
-    first, last = [o.body for o in work.body if isinstance(o, ir.If)]
+    first, last, none = [o.body for o in work.body if isinstance(o, ir.If)]
+    assert [o.fragment for o in none if isinstance(o, ir.Init)] == ["O_acc"], "where no step runs"
     assert tokens(first) == ["s"]
     assert tokens(last) == ["O_acc"]
     starts = [o.start for o in first if isinstance(o, ir.For) and tokens(o.body)]
@@ -189,7 +190,7 @@ def test_the_first_step_is_peeled_and_the_last_product_drained() -> None:
 def test_every_body_takes_one_turn_and_hands_it_on(causal: bool) -> None:
     plan = flagship(causal)
     bodies = [f.body for f in ops(plan, ir.For, "consumer")] + [i.body for i in ops(plan, ir.If, "consumer")]
-    bodies = [b for b in bodies if tokens(b) or not any(isinstance(o, ir.If | ir.Mend) for o in b)]
+    bodies = [b for b in bodies if tokens(b) or not any(isinstance(o, ir.If | ir.Mend | ir.Init) for o in b)]
     assert len(bodies) > 2
     for body in bodies:
         taken = [type(o) for o in body if isinstance(o, ir.OrderWait | ir.OrderPass)]
@@ -213,8 +214,30 @@ def test_every_warpgroup_takes_the_same_number_of_turns(Sq: int, Sk: int) -> Non
 def test_states_start_over_with_every_item() -> None:
     (work,) = [o for o in flagship().role("consumer").body if isinstance(o, ir.Work)]
     inits = {o.fragment: o.value for o in work.body if isinstance(o, ir.Init)}
-    assert inits["O_acc"] == inits["p_sum"] == 0
+    assert inits["p_sum"] == inits["p_max.shift"] == 0
     assert inits["p_max"] == float("-inf")
+    assert "O_acc" not in inits, "its first product overwrites it"
+
+
+FIRST_PRODUCTS: list[tuple[str, str, set[object]]] = [
+    ("gemm", "", {True, False}),
+    ("swiglu", "", {True, False}),
+    ("fa3_fwd", "late O by 1 batch O, s", {op("eq", "j.step", 1), op("eq", "j.steps", 1)}),
+    ("fa3_fwd", "late O by 1 issue s, O", {op("eq", "j.step", 1), op("eq", "j.steps", 1)}),
+    ("fa3_fwd", "", {False}),  # rescaled before its first product
+    ("fa3_fwd", "ahead s by 1", {False}),
+]
+
+
+@pytest.mark.parametrize(("name", "order", "zeros"), FIRST_PRODUCTS)
+def test_the_first_product_overwrites(name: str, order: str, zeros: set[object]) -> None:
+    """By what is known of the loop's first time; zeros are then filled in only where there is no product."""
+    plan = lower(loaded(schedule_of(ATTENTION, order) if name == "fa3_fwd" else text_of(name)))
+    held = [o for o in ops(plan, ir.Mma) if o.accumulator != "s"]
+    assert {o.zero for o in held} == zeros
+    (work,) = ops(plan, ir.Work, "consumer")
+    filled = {o.fragment for o in work.body if isinstance(o, ir.Init)}
+    assert {o.accumulator in filled for o in held} == {zeros == {False}}
 
 
 def test_the_registers_of_scores_become_those_of_weights() -> None:

@@ -12,7 +12,7 @@ from tests.plan.plans import F32, at, attention, gemm, operand
 from tilegen.ir import plan as ir
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_verify import InvalidPlan, verify
-from tilegen.ir.uniform import Int, Sym, op
+from tilegen.ir.uniform import Int, Sym, op, opposite
 
 HERE = at(1)
 G = gemm()
@@ -503,6 +503,27 @@ def test_a_branch_may_rely_on_what_an_equal_branch_wrote() -> None:
     other = replace(use, condition=op("gt", "Sk", 0))
     with pytest.raises(InvalidPlan, match="alpha has no value here on every path"):
         verify(edits.before(A, C, ir.QuadReduce, other))
+
+
+def test_a_value_may_be_written_by_either_of_two_branches() -> None:
+    some = op("gt", "K", 0)
+    write = ir.RowFold("m", "c", "max", "quad", HERE)
+    branches = [ir.If(c, (write,), HERE) for c in (some, opposite(some), op("le", "K", 1))]
+    rows = tuple(ir.Fragment(n, "row", 64, 1, F32, n, HERE) for n in ("m", "r"))
+    plan = edits.role(G, C, fragments=(*G.roles[1].fragments, *rows))
+    read = ir.Map("r", ir.Element("m"), HERE)
+    verify(edits.before(plan, C, ir.WriteShared, *branches[:2], read))
+    with pytest.raises(InvalidPlan, match="m has no value here on every path"):
+        verify(edits.before(plan, C, ir.WriteShared, branches[0], branches[2], read))
+
+
+def test_a_product_that_overwrites_on_a_condition_begins_its_accumulator() -> None:
+    """Whether the condition holds in time is for the runs to show."""
+    first = edits.alter(edits.drop(G, C, ir.Init), C, ir.Mma, zero=op("eq", "t", 0))
+    with pytest.raises(InvalidPlan, match="c has no value here on every path"):
+        verify(first)
+    none = ir.If(op("ge", 0, op("ceildiv", "K", 64)), (ir.Init("c", 0.0, HERE),), HERE)
+    verify(edits.before(first, C, ir.WriteShared, none))
 
 
 def test_a_loop_may_rely_on_what_an_equal_loop_wrote() -> None:

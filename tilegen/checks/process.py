@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tilegen.checks.accumulators import Accumulators
 from tilegen.checks.barriers import MBarrier, TurnBarrier
 from tilegen.checks.machine import Event, Machine, StopRun, part_of
 from tilegen.checks.regions import operands
@@ -60,6 +61,7 @@ class Process:
         self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
         self.cursors = {c.name: 0 for c in self.role.cursors}
         self.values = {**self.symbols, "warpgroup": self.index}
+        self.accumulators = Accumulators(self.role, self.role_index)
 
     def run(self) -> Iterator[Waiting]:
         """The whole role. Raises StopRun after a fault that leaves nothing to go by."""
@@ -84,6 +86,7 @@ class Process:
                 case ir.Work(name, total, mode, inner):
                     for bound in self._items(name, evaluate(total, values), mode):
                         values.update(bound)
+                        self.accumulators.start()
                         yield from self._body(inner, here)
                 case ir.Sweep(inner) | ir.IfVote(_, inner):  # the warps that take a vote's branch write there once more
                     yield from self._body(inner, here)
@@ -106,6 +109,8 @@ class Process:
             yield values
 
     def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:
+        if not self.accumulators.run(operation, self.values):
+            self.machine.fault(Code.PIPELINE_ACCUMULATOR, site)
         match operation:
             case ir.WaitFull(slot):
                 barrier, generation = self._barrier(slot, "full", site)

@@ -583,6 +583,11 @@ class Code(enum.Enum):
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "a slot is read in the round in which it was filled",
     )
+    PIPELINE_ACCUMULATOR = Entry(
+        "{statement}: {who} reads or adds to an accumulator that no product of the work item has begun",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "the first product of a work item overwrites what the registers hold",
+    )
     PIPELINE_FENCE = Entry(
         "{statement}: threads wrote these bytes, and no proxy fence follows before {who} hands them to TMA or the "
         "tensor core",

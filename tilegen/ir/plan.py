@@ -636,7 +636,8 @@ class BufferOperand:
 
 @dataclass(frozen=True)
 class Mma:
-    """Issue a product: accumulator (acc) += a x b over len(offsets) k steps; zero: the first step overwrites.
+    """Issue a product: accumulator (acc) += a x b over len(offsets) k steps; zero: the first step overwrites, always,
+    never, or where the condition holds.
 
     Asynchronous: accumulator, A fragment, buffer and slots are in flight until a MmaWait retires `token`.
     """
@@ -647,7 +648,7 @@ class Mma:
     b: SlotOperand
     n: int
     dtype: DType
-    zero: bool
+    zero: bool | Int | Sym | Op
     span: Span
     statement: str = ""
 

@@ -205,10 +205,12 @@ def _synchronisation(operation: ir.Operation) -> str:
 def _computing(operation: ir.Operation) -> str:
     match operation:
         case ir.Mma():
-            sign = ":=" if operation.zero else "+="
+            zero = operation.zero
+            sign = ":=" if zero is True else "+="
+            where = f", := where {text(zero)}" if not isinstance(zero, bool) else ""
             return (
                 f"mma {operation.token}: {operation.accumulator} {sign} {_operand(operation.a)} x "
-                f"{_operand(operation.b)}, n {operation.n}, {operation.dtype}"
+                f"{_operand(operation.b)}, n {operation.n}, {operation.dtype}{where}"
             )
         case ir.MmaFence():
             return "mma_fence"

@@ -82,7 +82,7 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
     match operation:
         case ir.Mma(_, accumulator, a, _, _, _, zero):
             operand = (a.fragment,) if isinstance(a, ir.FragmentOperand) else ()
-            return operand if zero else (accumulator, *operand)
+            return operand if zero is True else (accumulator, *operand)
         case ir.Map(_, value):
             return tuple(e.fragment for e in parts(value, ir.Element))
         case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.CopyOperand(_, source) | ir.WriteShared(_, source):

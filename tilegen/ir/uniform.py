@@ -107,6 +107,16 @@ def op(name: str, *args: Uniform | int | str) -> Uniform:
     return Op(name, xs)
 
 
+_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
+
+
+def opposite(condition: Uniform) -> Uniform:
+    """What holds where a condition does not."""
+    if isinstance(condition, Op) and condition.op in _OPPOSITE:
+        return op(_OPPOSITE[condition.op], *condition.args)
+    return op("eq", condition, 0)
+
+
 def from_poly(poly: Poly) -> Uniform:
     """A polynomial as a uniform expression."""
     total: Uniform = Int(0)

@@ -12,7 +12,7 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import forward, fragments_read, fragments_written, operations, storages
-from tilegen.ir.uniform import Sym, Uniform, op, symbols
+from tilegen.ir.uniform import Sym, Uniform, op, opposite, symbols
 
 CONSTANT, WHOLE, PARTIAL = "constant", "whole", "partial"
 
@@ -42,6 +42,33 @@ def _join(before: _State, after: _State) -> _State:
     return frozenset(out | {entry for entry in after if (entry[0], entry[2]) not in known})
 
 
+def _held(state: _State, conditions: frozenset[Uniform]) -> dict[str, str]:
+    """What registers hold where these conditions do; also what holds whether another one does or not."""
+    held: dict[str, str] = {}
+    halves: dict[tuple[str, Uniform], str] = {}
+    for storage, kind, needs in state:
+        missing = needs - conditions
+        if not missing:
+            held[storage] = _either(kind, held.get(storage, kind))
+        elif len(missing) == 1:
+            (condition,) = missing
+            halves[(storage, condition)] = kind
+    for (storage, condition), kind in halves.items():
+        other = halves.get((storage, opposite(condition)))
+        if other is not None:
+            held[storage] = _either(kind, held.get(storage, other))
+    return held
+
+
+def _taken(operation: ir.Operation) -> tuple[str, ...]:
+    """Fragments whose values must be there. A product that overwrites on a condition is taken at its word: the
+    condition is checked where the plan is run."""
+    names = fragments_read(operation)
+    if isinstance(operation, ir.Mma) and not isinstance(operation.zero, bool):
+        return tuple(n for n in names if n != operation.accumulator)
+    return names
+
+
 def _either(a: str, b: str) -> str:
     if PARTIAL in (a, b):
         return PARTIAL
@@ -58,11 +85,8 @@ class _Analysis:
         if isinstance(operation, ir.Let):  # bound anew: conditions on its old value say nothing any more
             return frozenset(e for e in state if not any(operation.name in symbols(c) for c in e[2]))
         conditions = self._conditions(path)
-        held: dict[str, str] = {}
-        for storage, kind, needs in state:
-            if needs <= conditions:
-                held[storage] = _either(kind, held.get(storage, kind))
-        for name in dict.fromkeys(fragments_read(operation)):
+        held = _held(state, conditions)
+        for name in dict.fromkeys(_taken(operation)):
             if self._storage(name) not in held:
                 self.found[(path, f"{name} has no value here on every path")] = None
         kind = self._kind(operation, path, held)

@@ -7,7 +7,7 @@ it. Here every later use of one of them is preceded by that wait, as late as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -50,10 +50,11 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Batch, Item, Phase, Step, Straight, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.stale import ScaledSum, scaled_sum
+from tilegen.passes.synchronise.beginnings import begun_by_products, is_first
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.edges import due_next, edge_at
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
-from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
+from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, keeps_one, layout
 from tilegen.passes.synchronise.mend import mend
 from tilegen.passes.synchronise.rows import row_part
 from tilegen.passes.synchronise.stores import Stores
@@ -89,6 +90,8 @@ class Consumer:
     lagging: set[str] = field(default_factory=set)  # tiles released one iteration late
     ahead: tuple[str, ...] = ()  # tiles awaited at the end of an iteration, for the one after it
     more: Uniform | None = None  # in a loop: whether another iteration follows
+    now: tuple[Layout, Uniform] | None = None  # the loop, and its time
+    begun: frozenset[str] = frozenset()  # accumulators that begin with their first product
     partials: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
 
     def build(self) -> tuple[tuple[Operation, ...], tuple[Cursor, ...], tuple[Fragment, ...]]:
@@ -104,6 +107,7 @@ class Consumer:
             if c.streamed(t)
         }
         self.out = [] if c.tabled else list(decode(s, ITEM))
+        self.begun = begun_by_products(s, c.stream)
         self._initial_states()
         last_use = self._last_phase_of_residents()
         for n, phase in enumerate(s.phases):
@@ -137,7 +141,7 @@ class Consumer:
         if self.c.scheduled.stale:
             self.out += self.values.voters()
         for o in self.c.scheduled.program.ops:
-            if not carried(o, stream):
+            if not carried(o, stream) or o.name in self.begun:
                 continue
             value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
@@ -153,6 +157,13 @@ class Consumer:
             o = self.c.scheduled.op(step.op)
             if isinstance(o, Exponent | Reduce) and o.start is not None and carried(o, self.c.stream):
                 self.out += self.values.begin(o)
+
+    def _fill(self, phase: Stream, plan: Layout) -> None:
+        """Zeros for accumulators that begin with their first product, where there is none."""
+        products = [o for x in phase.steps if (o := self.c.scheduled.op(x.op)).name in self.begun]
+        fills = tuple(Init(self.values.state(o), 0.0, o.span, o.statement) for o in products)
+        if fills:
+            self.out.append(If(op("le", plan.count, 0), fills, phase.span))
 
     def _last_phase_of_residents(self) -> dict[str, int]:
         last: dict[str, int] = {}
@@ -250,6 +261,7 @@ class Consumer:
             self._pass_by(phase, plan, Int(0), plan.skipped)
             self._all_loops(phase, plan)
             self._pass_by(phase, plan, plan.stop, plan.count)
+        self._fill(phase, plan)
 
     def _nested(self, build: Callable[[], None]) -> tuple[Operation, ...]:
         saved, self.out = self.out, []
@@ -258,18 +270,18 @@ class Consumer:
         return tuple(inner)
 
     def _peeled(self, phase: Stream, plan: Layout, ending: list[str]) -> None:
-        keeps_one = _keeps_one(phase)
+        lagging = keeps_one(phase)
         start = f"{phase.axis}.0"
         some = op("gt", plan.count, 0)
 
         def until_drain() -> None:
             self._pass_by(phase, plan, Int(0), plan.skipped)
             first = self._nested(
-                lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if keeps_one else 0)
+                lambda: self._iteration(phase, plan, plan.skipped, masked=plan.guarded, only=None if lagging else 0)
             )
             self.out += rename(first, start, f"{start}_first")
             self._all_loops(phase, plan)
-            if keeps_one:
+            if lagging:
                 self._retire_all(phase.span)
                 self._pass_by(phase, plan, plan.stop, plan.count)
 
@@ -279,7 +291,7 @@ class Consumer:
             self._pass_by(phase, plan, plan.stop, plan.count)
 
         self.out.append(If(some, self._nested(until_drain), phase.span))
-        if keeps_one:
+        if lagging:
             return
         # a tile that the last steps do not read is free before them, so that the next item's can come under them
         late = {t for x in phase.steps if x.distance for t in self.c.tiles_of(self.c.scheduled.op(x.op))}
@@ -385,10 +397,11 @@ class Consumer:
             for item in phase.body
             if only is None or isinstance(item, Batch) or item.distance == only
         )
+        self.now = (plan, time)
         if time == Sym(plan.time):
             self.more = op("lt", op("add", time, 1), plan.stop)
         self._body(steps, phase, time, masked, keeps)
-        if not _keeps_one(phase):
+        if not keeps_one(phase):
             self._retire_all(phase.span)
         if self.more is not None:
             self._wait_ahead(len(self.ahead))
@@ -407,6 +420,7 @@ class Consumer:
             group = next((g for g in kept if isinstance(item, Step) and item.op in g.members), None)
             if group is not None:
                 if isinstance(item, Step) and item.op == group.exponent.name:
+                    group = replace(group, rescales=tuple(o for o in group.rescales if o.source in active))
                     apart = self._reads_in_flight(group)
                     for made in self.values.keep_exponent(group, apart=apart):
                         self._retire(made.registers, item.span)
@@ -456,9 +470,9 @@ class Consumer:
         self.out.append(MmaFence(batch.span, products[0].statement))
         registers: set[str] = set()
         tiles: list[str] = []
-        for o in products:
+        for step, o in zip(batch.steps, products, strict=True):
             assert isinstance(o, Product)
-            mma, held = self._mma(o)
+            mma, held = self._mma(o, step)
             self.out.append(mma)
             registers |= held
             tiles += self.c.tiles_of(o)
@@ -482,7 +496,7 @@ class Consumer:
         if batch.wait == "now":
             self._retire_all(batch.span)
 
-    def _mma(self, o: Product) -> tuple[Mma, set[str]]:
+    def _mma(self, o: Product, step: Step) -> tuple[Mma, set[str]]:
         a, b = o.a, o.b
         s = self.c.scheduled
         if b in self.c.tiles and a in self.c.tiles:
@@ -511,7 +525,9 @@ class Consumer:
             left = self.values.operand(a)
             held.add(self.values.register(a))
         right = self._slot_operand(b, operand(gb, contracted, by_rows=False))
-        zero = not carried(o, self.c.stream)
+        zero: bool | Uniform = not carried(o, self.c.stream)
+        if o.name in self.begun and self.now is not None:
+            zero = is_first(step, self.now[1], self.now[0])
         return Mma(o.name, accumulator, left, right, n, o.dtype, zero, o.span, o.statement), held
 
     def _slot_operand(self, tile: str, how: Operand) -> SlotOperand:
@@ -542,8 +558,3 @@ class Consumer:
 
 def _steps(item: Item) -> tuple[Step, ...]:
     return item.steps if isinstance(item, Batch) else (item,)
-
-
-def _keeps_one(phase: Stream) -> bool:
-    """Whether a group stays in flight from one iteration to the next."""
-    return any(isinstance(i, Batch) and i.wait == "next" for i in phase.body)

@@ -101,8 +101,7 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
     axis = stream.axis
     found = ranges(stream, s)
     guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
-    keeps_one = any(isinstance(i, Batch) and i.wait == "next" for i in stream.body)
-    peeled = stream.reach > 0 or keeps_one
+    peeled = is_peeled(stream)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
     several = len(found.shared) > 1 or len(found.sure) > 1
     names = _Names(axis, stream.span)
@@ -146,6 +145,16 @@ def layout(stream: Stream, s: Scheduled) -> Layout:
         segments,
         pieces,
     )
+
+
+def keeps_one(stream: Stream) -> bool:
+    """Whether a group stays in flight from one iteration to the next."""
+    return any(isinstance(i, Batch) and i.wait == "next" for i in stream.body)
+
+
+def is_peeled(stream: Stream) -> bool:
+    """Whether the first time stands in front of the loop."""
+    return stream.reach > 0 or keeps_one(stream)
 
 
 class _Names:

@@ -7,16 +7,21 @@ from typing import Any
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import BufferOperand, FragmentOperand, Mma, MmaCommit, MmaFence, MmaWait, SlotOperand
+from tilegen.ir.uniform import opposite
 from tilegen.targets.hopper.emit.flight import fragments
 from tilegen.targets.hopper.emit.scope import RoleScope
 
 _SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}  # bits 63:62 of a wgmma descriptor
+_SUFFIX = {"": "", "always": "_first", "unless": "_first_or_more"}
 _TYPES = {DType.BF16: "bf16", DType.F16: "f16"}
 
 
 def mma(r: RoleScope, op: Mma) -> str:
     out = r.fragments[op.accumulator]
     local = r.functions.local("product_shared")
+    overwrite, more, last = _overwrite(op), "", ""
+    if not isinstance(op.zero, bool):
+        more, last = local.give("more", "more"), f", {r.integer(opposite(op.zero))}"
     d = local.give("d", out.name)
     b = local.give("b", op.b.slot.ring)
     shared = {
@@ -24,7 +29,8 @@ def mma(r: RoleScope, op: Mma) -> str:
         "b": b,
         "b_low": local.give("b low", f"{b}_low"),
         "registers": op.n // 2,
-        "zero": op.zero,
+        "overwrite": overwrite,
+        "more": more,
         "b_leading": _leading(op.b),
         "b_uniform": _uniform(r, op.b),
     }
@@ -33,14 +39,14 @@ def mma(r: RoleScope, op: Mma) -> str:
     if isinstance(op.a, FragmentOperand):
         a_registers = r.fragments[op.a.fragment].registers
         steps = [
-            {"instruction": _from_registers(r, op, overwrite=op.zero and n == 0), "b": offset >> 4}
+            {"instruction": _from_registers(r, op, overwrite="" if n else overwrite), "b": offset >> 4}
             for n, offset in enumerate(op.b.offsets)
         ]
         a = local.give("a", op.a.fragment)
         call = r.functions.specific(name, "product_registers", a=a, a_registers=a_registers, steps=steps, **shared)
-        return f"{call}({r.array(op.accumulator)}, {r.array(op.a.fragment)}, {b_address});"
+        return f"{call}({r.array(op.accumulator)}, {r.array(op.a.fragment)}, {b_address}{last});"
     steps = [
-        {"instruction": _from_shared(r, op, op.a, overwrite=op.zero and n == 0), "a": x >> 4, "b": y >> 4}
+        {"instruction": _from_shared(r, op, op.a, overwrite="" if n else overwrite), "a": x >> 4, "b": y >> 4}
         for n, (x, y) in enumerate(zip(op.a.offsets, op.b.offsets, strict=True))
     ]
     if isinstance(op.a, SlotOperand):
@@ -57,7 +63,14 @@ def mma(r: RoleScope, op: Mma) -> str:
         steps=steps,
         **shared,
     )
-    return f"{call}({r.array(op.accumulator)}, {a_address}, {b_address});"
+    return f"{call}({r.array(op.accumulator)}, {a_address}, {b_address}{last});"
+
+
+def _overwrite(op: Mma) -> str:
+    """When its first step overwrites: "" never, "always", or "unless" there is more to add to."""
+    if isinstance(op.zero, bool):
+        return "always" if op.zero else ""
+    return "unless"
 
 
 def _uniform(r: RoleScope, operand: SlotOperand | BufferOperand) -> str:
@@ -67,11 +80,11 @@ def _uniform(r: RoleScope, operand: SlotOperand | BufferOperand) -> str:
     return r.functions.helper("uniform") if moving else ""
 
 
-def _form(op: Mma, where: str, *, overwrite: bool) -> str:
-    return f"wgmma_m64n{op.n}k16_{where}" + ("_first" if overwrite else "")
+def _form(op: Mma, where: str, *, overwrite: str) -> str:
+    return f"wgmma_m64n{op.n}k16_{where}" + _SUFFIX[overwrite]
 
 
-def _from_shared(r: RoleScope, op: Mma, a: SlotOperand | BufferOperand, *, overwrite: bool) -> str:
+def _from_shared(r: RoleScope, op: Mma, a: SlotOperand | BufferOperand, *, overwrite: str) -> str:
     return r.functions.specific(
         _form(op, "shared", overwrite=overwrite),
         "wgmma_shared",
@@ -85,7 +98,7 @@ def _from_shared(r: RoleScope, op: Mma, a: SlotOperand | BufferOperand, *, overw
     )
 
 
-def _from_registers(r: RoleScope, op: Mma, *, overwrite: bool) -> str:
+def _from_registers(r: RoleScope, op: Mma, *, overwrite: str) -> str:
     return r.functions.specific(
         _form(op, "registers", overwrite=overwrite),
         "wgmma_registers",
@@ -110,7 +123,7 @@ def _high(operand: SlotOperand | BufferOperand) -> str:
 def mma_fence(r: RoleScope, op: MmaFence) -> str:
     """The fence holds what the products after it read, so that the compiler writes none of it behind the fence."""
     starts = r.flight.starts[id(op)]
-    read = [p.accumulator for p in starts if not p.zero]
+    read = [p.accumulator for p in starts if p.zero is not True]
     read += [p.a.fragment for p in starts if isinstance(p.a, FragmentOperand)]
     return _ordered(r, "mma_fence", "mma_fence", read, op)
 

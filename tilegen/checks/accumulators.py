@@ -1,0 +1,43 @@
+"""Whether accumulators that begin with a product's first step are begun in every work item before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_walk import fragments_read, fragments_written, operations, storages
+from tilegen.ir.uniform import evaluate
+
+
+class Accumulators:
+    """Those of one role that some product overwrites on a condition."""
+
+    def __init__(self, role: ir.RolePlan, index: int) -> None:
+        every = [o for _, o in operations(role, index)]
+        storage = storages(role)
+        watched = {storage[o.accumulator] for o in every if isinstance(o, ir.Mma) and not isinstance(o.zero, bool)}
+
+        def held(names: tuple[str, ...]) -> frozenset[str]:
+            return frozenset(storage[n] for n in names) & watched
+
+        self._touched: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        if watched:
+            pairs = ((id(o), (held(fragments_read(o)), held(fragments_written(o)))) for o in every)
+            self._touched = {key: pair for key, pair in pairs if pair != (frozenset(), frozenset())}
+        self._begun: set[str] = set()
+
+    def start(self) -> None:
+        """A work item begins: what registers hold is another item's."""
+        self._begun.clear()
+
+    def run(self, operation: ir.Operation, values: Mapping[str, int]) -> bool:
+        """Whether what the operation reads of them has been begun."""
+        touched = self._touched.get(id(operation))
+        if touched is None:
+            return True
+        read, written = touched
+        if isinstance(operation, ir.Mma) and not isinstance(operation.zero, bool) and evaluate(operation.zero, values):
+            read = frozenset()
+        fine = read <= self._begun
+        self._begun |= written
+        return fine
