@@ -29,7 +29,8 @@ def compile(
     What was compiled before comes from the cache on disk, unless the variable TILEGEN_CACHE is `off`.
     `params` are the kernel's parameters, such as `D=128, causal=True, T="f16"`; numbers and element types may be those
     of torch and numpy too (`T=torch.float16`). Raises TilegenError with every
-    fault of the spec, and where the machine code does not hold what was planned.
+    fault of the spec, and where the machine code does not hold what was planned. A kernel whose schedule depends on
+    sizes has several variants, each compiled when a launch first takes it, or by `kernel.build()`; then that raises.
     `tuned`: True to take, at launches of sizes for which `tilegen tune` kept a schedule on this GPU, that one in place
     of the spec's own; a mapping, such as `{"Sq": 8192, "Sk": 8192}`, for what is kept for the class of these alone.
     """

@@ -404,8 +404,8 @@ def test_only_the_caches_own_files_are_ever_removed(tmp_path: Path, monkeypatch:
     fresh.write_bytes(b"another process is writing this")
     cache.write(tmp_path, "a", b"body")
     assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "a.kernel", "y.part"}
-    assert cache.contents(tmp_path).entries == 1
+    assert cache.contents(tmp_path).kernels == 1
     removed = cache.clear(tmp_path)
-    assert (removed.entries, removed.bytes) == (1, len(cache._MAGIC) + 32 + 4)
+    assert (removed.kernels, removed.bytes) == (1, len(cache._MAGIC) + 32 + 4)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     assert cache.contents(tmp_path / "missing") == cache.Contents(0, 0)

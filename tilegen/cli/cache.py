@@ -17,6 +17,6 @@ def cache_command(clear: bool) -> None:
         found = cache.clear(place) if clear else cache.contents(place)
     except OSError as error:
         fail(Code.CACHE_UNREADABLE, None, folder=place, reason=error.strerror or str(error))
-    amount = f"{found.entries} kernel{'' if found.entries == 1 else 's'}, {found.bytes / 2**20:.1f} MiB"
+    amount = f"{found.kernels} kernel{'' if found.kernels == 1 else 's'}, {found.bytes / 2**20:.1f} MiB"
     limit = "" if clear else f" of at most {cache.LIMIT / 2**20:.0f}"
     out.print(f"{place}: {'removed ' if clear else ''}{amount}{limit}", markup=False)

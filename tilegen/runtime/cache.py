@@ -35,6 +35,7 @@ _KEPT = LIMIT * 3 // 4  # what pruning leaves, so that it is seldom done
 _ABANDONED = 3600  # seconds after which a file that was never renamed belongs to no process any more
 _TICK_NS = 20_000_000  # by which the clock of the file system may be behind
 _SUFFIX, _UNFINISHED = ".kernel", ".part"
+OF = "-"  # in the name of an entry between the key of a kernel and which of its variants it holds
 _MAGIC = b"tilegen kernel 1"
 _DIGEST = hashlib.sha256().digest_size
 # Parts of the package that a compilation cannot depend on, since they are in layers above it.
@@ -43,9 +44,9 @@ _ABOVE = frozenset({"emulate", "oracle", "bench", "tune", "inspect", "cli"})
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a cache folder."""
+    """What is in a cache folder. A kernel with several variants has several entries, and counts once."""
 
-    entries: int
+    kernels: int
     bytes: int
 
 
@@ -187,18 +188,21 @@ def _checksum(key: str, body: bytes) -> bytes:
 
 def contents(place: Path) -> Contents:
     """How much there is."""
-    sizes = [size for path, size, _ in _listing(place) if path.suffix == _SUFFIX]
-    return Contents(len(sizes), sum(sizes))
+    return _counted([(path, size) for path, size, _ in _listing(place) if path.suffix == _SUFFIX])
 
 
 def clear(place: Path) -> Contents:
     """Remove every entry, and return what was removed. Files that are not the cache's stay."""
-    gone: list[int] = []
+    gone: list[tuple[Path, int]] = []
     for path, size, _ in _listing(place):
         path.unlink(missing_ok=True)
         if path.suffix == _SUFFIX:
-            gone.append(size)
-    return Contents(len(gone), sum(gone))
+            gone.append((path, size))
+    return _counted(gone)
+
+
+def _counted(entries: list[tuple[Path, int]]) -> Contents:
+    return Contents(len({path.stem.partition(OF)[0] for path, _ in entries}), sum(size for _, size in entries))
 
 
 def _prune(place: Path) -> None:

@@ -127,4 +127,4 @@ class _Place:
             cache.write(self.folder, self._name(variant), body)
 
     def _name(self, variant: str) -> str:
-        return f"{self.key}-{variant}" if variant else self.key
+        return f"{self.key}{cache.OF}{variant}" if variant else self.key
