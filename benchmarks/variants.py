@@ -11,7 +11,8 @@ FILE holds schedules, each below a line `=== NAME`, without the words `schedule 
     stages k [2|3], v 2
 
 Alternatives in brackets make a schedule of every combination (here six). A line `=== NAME if D=64 causal=true` limits
-a schedule to kernels with these parameters. The sample's own schedule competes as "own".
+a schedule to kernels with these parameters; of several with one name the first that is for a kernel competes. The
+sample's own schedule competes as "own".
 """
 
 from __future__ import annotations
@@ -80,9 +81,22 @@ def _spelt_out(body: str) -> list[tuple[list[str], str]]:
     return out
 
 
-def request_of(variant: Variant, workload: Any) -> Request | None:
-    """None where the variant is for other kernels."""
-    if not variant.serves(workload):
+def by_name(variants: Sequence[Variant], workloads: Sequence[Any]) -> dict[str, list[Variant]]:
+    """Those that are for one of the workloads. Raises ValueError where a name is the sample's own schedule's, and where
+    a variant comes behind one of its name that is for all it is for."""
+    found: dict[str, list[Variant]] = {}
+    for v in variants:
+        if v.name == OWN or any(set(w.only) <= set(v.only) for w in found.get(v.name, [])):
+            raise ValueError(f"`{v.name}` is taken")
+        if any(v.serves(w) for w in workloads):
+            found.setdefault(v.name, []).append(v)
+    return found
+
+
+def request_of(variants: Sequence[Variant], workload: Any) -> Request | None:
+    """None where the variants, all of one name, are for other kernels."""
+    variant = next((v for v in variants if v.serves(workload)), None)
+    if variant is None:
         return None
     own = own_request(workload)
     return replace(own, spec=with_schedule(read_source(own.spec), variant.directives).text)
@@ -125,16 +139,17 @@ def main() -> int:
     p.set_defaults(rounds=3)
     options = p.parse_args()
     s = settings(options)
-    try:
-        variants = [v for file in options.files for v in read_variants(file.read_text(encoding="utf-8"))]
-    except (OSError, ValueError) as e:
-        p.error(str(e))
     cells: Sequence[Any] = gemm_cells(options.size or PRODUCTS, options.T)
     if options.sample == "fa3_fwd":
         cells = attention_cells(options.D, options.S, options.mask, options.T)
+    try:
+        read = [v for file in options.files for v in read_variants(file.read_text(encoding="utf-8"))]
+        variants = by_name(read, cells)
+    except (OSError, ValueError) as e:
+        p.error(str(e))
     with temporary_folder() as made:
         names: dict[str, Requested] = {OWN: own_request}
-        names |= {v.name: partial(request_of, v) for v in variants}
+        names |= {name: partial(request_of, found) for name, found in variants.items()}
         providers = {p.name: p for p in contestants(names, cells, Path(made), options, s.seed)}
         stem = f"variants-{options.sample}"
         report = compete(f"Schedules of {options.sample}", stem, cells, list(providers.values()), OWN, s, say)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.builds import SAMPLES
-from benchmarks.variants import Variant, own_request, read_variants, request_of
+from benchmarks.variants import Variant, by_name, own_request, read_variants, request_of
 from tilegen.bench.workloads import Attention, Gemm
 from tilegen.ir.tile_text import directive_text
 from tilegen.sema.loading import load
@@ -47,14 +47,28 @@ def test_a_condition_limits_a_schedule() -> None:
     assert narrow.serves(Attention(64, 2048, True))
     assert not narrow.serves(Attention(64, 2048, False))
     assert not narrow.serves(Attention(128, 2048, True))
-    assert request_of(narrow, Attention(128, 2048, True)) is None
+    assert request_of([narrow], Attention(128, 2048, True)) is None
+
+
+def test_of_one_name_the_first_for_a_kernel_competes() -> None:
+    small, large, causal = (("D", "64"),), (("D", "128"),), (("D", "64"), ("causal", "true"))
+    full_64, full_128 = Attention(64, 2048, False), Attention(128, 2048, False)
+    a, b, c = (Variant("v", text, only) for text, only in (("block i 64", small), ("block i 128", large), ("", causal)))
+    assert by_name([a, b], [full_64, full_128]) == {"v": [a, b]}
+    assert by_name([a, b, Variant("w", "", causal)], [full_64]) == {"v": [a]}
+    assert by_name([c, a], [Attention(64, 2048, True)]) == {"v": [c, a]}
+    found = request_of([a, b], full_128)
+    assert found is not None and "block i 128" in found.spec and "block i 64" not in found.spec
+    for taken in ([a, a], [a, c], [Variant("own", "")]):
+        with pytest.raises(ValueError, match="is taken"):
+            by_name(taken, [full_64])
 
 
 @pytest.mark.parametrize("name", ["fa3_fwd", "gemm"])
 def test_a_spec_gets_a_schedule_in_place_of_its_own(name: str) -> None:
     axes = {"fa3_fwd": "block i 128, j 64", "gemm": "block m 64, n 64, k 64"}[name]
     request = request_of(
-        Variant("v", f"{axes}  # small\n  "), {"fa3_fwd": Attention(64, 512, True), "gemm": Gemm(8, 8, 8)}[name]
+        [Variant("v", f"{axes}  # small\n  ")], {"fa3_fwd": Attention(64, 512, True), "gemm": Gemm(8, 8, 8)}[name]
     )
     assert request is not None
     program = load(Source("<text>", request.spec), dict(request.params))
@@ -67,7 +81,7 @@ def test_a_spec_gets_a_schedule_in_place_of_its_own(name: str) -> None:
 
 def test_requests_are_ungated_and_keep_their_parameters() -> None:
     workload = Gemm(64, 64, 64, "f16")
-    request = request_of(Variant("v", "block m 64, n 64, k 64"), workload)
+    request = request_of([Variant("v", "block m 64, n 64, k 64")], workload)
     assert request is not None
     assert (request.params, request.gated) == ((("T", "f16"),), False)
     assert own_request(workload).gated is False
