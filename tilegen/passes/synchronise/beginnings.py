@@ -1,7 +1,8 @@
 """Which product of a work item is an accumulator's first: it overwrites what the registers hold, so nothing fills them.
 
 Filling an accumulator costs an instruction a register in every work item. Where a loop's first time is peeled, it is
-known there, or by one comparison, whether a product is the first.
+known there, or by comparing its time with a constant, whether a product is the first. Where a warpgroup passes by
+blocks that are not its own, the comparison would be with a number of its own, which can take ten instructions a step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ def begun_by_products(s: Scheduled, stream: str | None) -> frozenset[str]:
     for phase in (p for p in s.phases if isinstance(p, Stream) and is_peeled(p)):
         for step in phase.steps:
             o = s.op(step.op)
-            if isinstance(o, Product) and carried(o, stream) and _first_to_touch(step, phase, s):
+            known = step.distance == 0 or not phase.skip
+            if isinstance(o, Product) and carried(o, stream) and known and _first_to_touch(step, phase, s):
                 found.add(o.name)
     return frozenset(found)
 
