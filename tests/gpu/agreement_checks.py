@@ -109,18 +109,19 @@ def kernels_agree(build: str, *, sizes: dict[str, int], seed: int) -> dict[str, 
     """One cubin and its PTX on the same inputs. For each output: the largest absolute difference, and the share of
     elements that differ at all. Infinities must agree."""
     k = kernel(build)
+    plan = k.variant(**sizes).plan
     g = generator(seed)
     inputs = {
         t.name: torch.randn(tuple(evaluate(d, sizes) for d in t.dims), device=DEVICE, generator=g).to(
             TYPES[str(t.dtype)]
         )
-        for t in k.plan.tensors
+        for t in plan.tensors
         if not t.output
     }
     on_gpu = k(**inputs)
     finish(f"a launch of {k.name}")
     emulated = k(**{name: t.cpu() for name, t in inputs.items()})
-    names = [t.name for t in k.plan.tensors if t.output]
+    names = [t.name for t in plan.tensors if t.output]
     pairs = [(on_gpu, emulated)] if len(names) == 1 else list(zip(on_gpu, emulated, strict=True))
     found = {}
     for name, (a, b) in zip(names, pairs, strict=True):
