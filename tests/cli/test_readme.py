@@ -86,7 +86,8 @@ def test_the_spec_shown_is_the_sample() -> None:
 
 def test_every_command_is_listed_with_options_that_exist() -> None:
     rows = re.findall(r"^\| `tilegen (\w+) ([^|]*(?:\\\|[^|]*)*)` \|", README, re.M)
-    assert [name for name, _ in rows] == ["build", "check", "run", "inspect", "bench", "cache"]
+    assert [name for name, _ in rows] == ["build", "check", "run", "inspect", "bench", "tune", "cache"]
+    assert {name for name, _ in rows} == set(main.commands)
     for name, usage in rows:
         help_text = CliRunner().invoke(main, [name, "--help"]).stdout
         for option in re.findall(r"(?<![\w-])(--\w+|-\w)\b", usage):
@@ -104,7 +105,7 @@ def test_the_speeds_shown_are_those_of_the_record() -> None:
     cells = json.loads((ROOT / f"{record[1]}.json").read_text(encoding="utf-8"))["cells"]
     measured = {(c["workload"]["D"], c["workload"]["S"], c["workload"]["causal"]): c["providers"] for c in cells}
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \(([\d.]+)\) \| (\d+) \(([\d.]+)\) \|$", README, re.M)
-    assert len(rows) * 2 == len(measured) == 18
+    assert len(rows) * 2 == len(measured) == 30
     for d, s, *figures in rows:
         for causal, speed, ratio in ((False, *figures[:2]), (True, *figures[2:])):
             providers = measured[int(d), int(s), causal]
