@@ -179,8 +179,12 @@ def runs_in_a_graph(build: str, *, seed: int) -> None:
 
 
 def runs_in_a_fresh_thread(build: str, *, seed: int) -> None:
-    """A thread that has not touched the GPU has no context of its own."""
+    """A thread that has not touched the GPU has no context of its own; neither has one whose call is of a known form,
+    with arrays at other addresses."""
     k, inputs, outputs, wanted = _small(build, seed)
+    before = [_outputs(k, 2, 6, 200, "dense") for _ in range(3)]  # all at addresses of their own
+    for others in before:
+        k(**inputs, **{name: placed.tensor for name, placed in others.items()})
     raised: list[BaseException] = []
 
     def work() -> None:

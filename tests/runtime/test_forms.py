@@ -12,7 +12,7 @@ import pytest
 from benchmarks.stand_in import Driver, Tensor, Torch, installed
 from tests.runtime import kernels
 from tilegen.diagnostics.core import TilegenError
-from tilegen.runtime import forms
+from tilegen.runtime import driver, forms
 from tilegen.runtime.direct import Functions
 from tilegen.runtime.executable import Executable
 from tilegen.runtime.forms import signature
@@ -91,6 +91,29 @@ def test_other_addresses_of_the_same_form_change_nothing_else(gpu: Gpu, kernel: 
         kernel(X=x, Y=y)
     assert slow == ["request", "bound", "bound"]
     assert gpu.puts == [Put(0, x.address, y.address, 70, 64) for x, y in arrays]
+
+
+def test_maps_are_encoded_in_the_context(gpu: Gpu, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has not touched the GPU has none, and the driver encodes nothing there."""
+    pushed, real = [0], Driver.__getattr__
+
+    def watched(self: Driver, name: str) -> Any:
+        if name == "cuCtxGetCurrent":
+            return lambda: (0, 1 if pushed[0] else 7)
+        if name in ("cuCtxPushCurrent", "cuCtxPopCurrent"):
+            return lambda *context: (pushed.append(pushed.pop() + (1 if context else -1)), (0, 0))[1]
+        return real(self, name)
+
+    def encode_there(*arguments: Any) -> int:
+        return gpu.driver.encode_tiled(*arguments) if pushed[0] else 201  # CUDA_ERROR_INVALID_CONTEXT
+
+    monkeypatch.setattr(Driver, "__getattr__", watched)
+    monkeypatch.setattr(driver, "_encode_tiled", lambda: encode_there)
+    arrays = [(Tensor((70, 64)), Tensor((70,))) for _ in range(4)]
+    for x, y in arrays:
+        kernel(X=x, Y=y)
+    assert [put.map for put in gpu.puts] == [x.address for x, _ in arrays]
+    assert pushed == [0]
 
 
 def test_outputs_are_made_anew_at_each_call(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:

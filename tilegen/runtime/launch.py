@@ -171,8 +171,9 @@ class Mover:
         if not all(addresses) or [address % _SAME for address in addresses] != self._skews:
             return None
         block, base = _copied(self._image)
-        for offset, which, encode in self._maps:
-            encode(base + offset, addresses[which])
+        with driver.current(self._kernel.device.index):  # the driver encodes in a thread with a context alone
+            for offset, which, encode in self._maps:
+                encode(base + offset, addresses[which])
         for offset, which in self._pointers:
             ctypes.c_uint64.from_address(base + offset).value = addresses[which]
         keep, places = (block, *self._binding.keep), [base + offset for offset in self._offsets]
