@@ -6,7 +6,19 @@ import re
 from dataclasses import replace
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, If, IfSpoiled, IfVote, ItemTable, Let, LetFloat, Operation, SetRegisters, Work
+from tilegen.ir.plan import (
+    WARPS,
+    For,
+    If,
+    IfSpoiled,
+    IfVote,
+    ItemTable,
+    Let,
+    LetFloat,
+    Operation,
+    SetRegisters,
+    Work,
+)
 from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -35,15 +47,15 @@ def role_code(r: RoleScope, group: str, warp: str) -> list[Line]:
     if not r.role.elected:
         return [*registers, *declared, *rest]
     elect = r.functions.helper("elect_one")
-    condition = f"if ({warp} == {4 * r.role.first} && {elect}()) {{"
+    condition = f"if ({warp} == {WARPS * r.role.first} && {elect}()) {{"
     return [*registers, Line(condition), *inside([*declared, *rest]), Line("}")]
 
 
 def _warps(r: RoleScope, warp: str) -> str:
     """Whether this warp is one of the role's, in a warpgroup that is."""
     first, count = r.role.warps_of_group
-    start = 4 * r.role.first + first
-    return f"{warp} >= {start}" if first + count == 4 else f"{warp} >= {start} && {warp} < {start + count}"
+    start = WARPS * r.role.first + first
+    return f"{warp} >= {start}" if first + count == WARPS else f"{warp} >= {start} && {warp} < {start + count}"
 
 
 def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:

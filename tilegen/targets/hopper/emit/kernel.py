@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ir.plan import Buffer, MapParam, Plan, RolePlan
+from tilegen.ir.plan import WARPS, Buffer, MapParam, Plan, RolePlan
 from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
 from tilegen.targets.hopper.emit.deal import add_deal_kernel
@@ -105,7 +105,7 @@ def _openings(plan: Plan, group: str) -> list[str]:
 
 def _role_summary(r: RolePlan) -> str:
     if r.warps is not None:
-        first = 4 * r.first + r.warps[0]
+        first = WARPS * r.first + r.warps[0]
         return f"{r.name}: warps {first} to {first + r.warps[1] - 1}"
     groups = f"warpgroup {r.first}" if r.warpgroups == 1 else f"warpgroups {r.first} to {r.first + r.warpgroups - 1}"
     registers = f", {r.registers} registers" if r.registers else ""
