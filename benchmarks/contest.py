@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from benchmarks.providers import Requested, Tilegen, yardstick_cubin
 from tilegen.bench.contest import Settings, stopwatch
 from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 from tilegen.bench.report import Report
+from tilegen.runtime import driver
 
 BEGAN = time.monotonic()
 RESULTS = ROOT / "benchmarks" / "results"
@@ -38,6 +40,9 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def settings(options: argparse.Namespace) -> Settings:
+    """Ends the process in words where there is nothing to time on."""
+    if find_spec("torch") is None or not driver.available():
+        sys.exit("benchmarks need torch and a Hopper GPU: the inputs are torch's, and so are the peers")
     seed = secrets.randbits(31) if options.seed is None else options.seed
     deadline = BEGAN + options.budget
     return Settings(options.rounds, options.warm_ms, options.measure_ms, deadline, options.out, seed)

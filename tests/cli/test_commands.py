@@ -367,7 +367,7 @@ def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, s
         ("k.cu", b"", 2, "inspect takes a .tile, .ptx or .cubin"),
         ("k.sass", None, 2, "inspect takes a .tile, .ptx or .cubin"),
         ("k.plan.json", b"{}", 2, "inspect takes a .tile, .ptx or .cubin"),
-        ("missing.cubin", None, 2, "cannot be read"),
+        ("missing.cubin", None, 2, "there is no file"),
         ("missing.ptx", None, 2, "there is no file"),
         ("binary.tile", b"\xff\xfe\x00", 1, "not UTF-8"),
     ],

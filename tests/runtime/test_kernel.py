@@ -168,6 +168,7 @@ def test_a_prepared_launch_runs_again_on_what_its_arrays_hold_then() -> None:
     np.testing.assert_array_equal(launch().Y, 2 * x)
     x += 1
     assert launch().Y is launch.outputs.Y
+    assert repr(launch).startswith("<prepared launch on X")  # no arrays are printed
     np.testing.assert_array_equal(launch.outputs.Y, 2 * x)
 
 

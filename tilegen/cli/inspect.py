@@ -50,6 +50,8 @@ def inspect_command(wanted: Wanted) -> None:
 def _bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
+    except FileNotFoundError:
+        fail(Code.FILE_MISSING, None, path=file)
     except OSError as error:
         fail(Code.FILE_UNREADABLE, None, path=file, why=error.strerror or str(error))
 

@@ -90,7 +90,7 @@ _SEED = click.option(
     default=0,
     show_default=True,
     callback=lambda _context, _option, number: values.seed(number),
-    help="Seed of the random data: a whole number from 0 up.",
+    help="Seed of what is drawn at random: the data, and what `tune` tries. A whole number from 0 up.",
 )
 
 

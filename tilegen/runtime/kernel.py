@@ -71,6 +71,9 @@ class Prepared:
     _run: Callable[[], object]
     _arrays: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return f"<prepared launch on {', '.join(self._arrays)}>"
+
     def __call__(self) -> Any:
         self._run()
         return self.outputs
