@@ -333,6 +333,8 @@ CASES: list[tuple[Code, str, str]] = [
         "under O: p",
     ),
     (Code.HINT_OF_ROWS, attention("hint O keep"), "O keep"),
+    (Code.VECTOR_STORE, attention("via LSE tma"), "LSE tma"),
+    (Code.VECTOR_STORE, attention("alias LSE, q"), "alias LSE, q"),
     (
         Code.HINT_OF_VECTOR,
         over_rows(

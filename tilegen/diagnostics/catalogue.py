@@ -496,6 +496,10 @@ class Code(enum.Enum):
         "{output} is stored in rows from registers, which takes no hint",
         ("store it by TMA: `via {output} tma`", "leave the hint out"),
     )
+    VECTOR_STORE = Entry(
+        "{output} has one number a row, which threads store by themselves: TMA would store a tile of them",
+        ("leave out what sends it through shared memory: `via {output} tma`, `alias {output}`",),
+    )
     HINT_OF_VECTOR = Entry(
         "{tile} is read element by element, without the TMA engine, and takes no hint",
         ("leave the hint out", "give hints to tiles that a product reads"),
@@ -616,8 +620,8 @@ class Code(enum.Enum):
         "cuTensorMapEncodeTiled: tensorRank",
     )
     TMA_ADDRESS = Entry(
-        "{tensor} does not start on a 16-byte boundary: it is {past} bytes past one, and TMA cannot load from there",
-        ("pass an array that is not a slice starting inside a row", "copy {tensor} first"),
+        "{tensor} does not start on a 16-byte boundary: it is {past} bytes past one, and TMA cannot reach there",
+        ("pass an array that is not a slice starting inside a row", "use an array of its own in place of {tensor}"),
         "cuTensorMapEncodeTiled: globalAddress is a multiple of 16",
     )
     TMA_EXTENT = Entry(
@@ -629,7 +633,7 @@ class Code(enum.Enum):
         "{tensor}: neighbours along {axis} do not lie a multiple of 16 bytes apart, and TMA cannot step so",
         (
             "pad the rows of {tensor} so that each is a multiple of 16 bytes long",
-            "copy {tensor} into such an array",
+            "use such an array in place of {tensor}",
             "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
         ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16",

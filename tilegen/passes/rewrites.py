@@ -374,7 +374,8 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
         if d.mover not in ("tma", "rows"):
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
         return replace(
-            program, stores=tuple(replace(s, via=d.mover) if s.output == d.tile else s for s in program.stores)
+            program,
+            stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
     if d.mover != "tma":
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)

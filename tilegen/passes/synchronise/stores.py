@@ -88,6 +88,8 @@ class Stores:
             if cutting:
                 out += values.mask(values.fragment_of(o.source), cutting, (), shape, tensor.otherwise, span, name)
         if shape.layout == "row":
+            if s.store(o.tensor).via == "tma":
+                fail(Code.VECTOR_STORE, s.store(o.tensor).span, output=o.tensor)
             out.append(
                 StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name, shared)
             )
