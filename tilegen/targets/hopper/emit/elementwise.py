@@ -213,29 +213,25 @@ def quad_reduce(r: RoleScope, op: QuadReduce) -> str:
 
 
 def relayout(r: RoleScope, op: Relayout) -> str:
-    out = r.fragments[op.out]
-    names = r.functions.local("relayout")
-    name = r.functions.specific(
-        f"pack_{out.name}",
-        "relayout",
-        out=names.give("out", out.name),
-        source=names.give("source", op.source),
-        registers=out.registers,
-        held=r.fragments[op.source].registers,
-        pack=r.functions.specific(f"pack_{out.dtype}", "pack", type=out.dtype.value),
-    )
-    return f"{name}({r.array(out.name)}, {r.array(op.source)});"
+    dtype = r.fragments[op.out].dtype
+    pack = r.functions.specific(f"pack_{dtype}", "pack", type=dtype.value)
+    return _to_operand(r, op, "pack", "relayout", held=r.fragments[op.source].registers, pack=pack)
 
 
 def copy_operand(r: RoleScope, op: CopyOperand) -> str:
+    return _to_operand(r, op, "move", "copy_operand")
+
+
+def _to_operand(r: RoleScope, op: Relayout | CopyOperand, verb: str, macro: str, **more: object) -> str:
     out = r.fragments[op.out]
-    names = r.functions.local("copy_operand")
+    names = r.functions.local(macro)
     name = r.functions.specific(
-        f"move_{out.name}",
-        "copy_operand",
+        f"{verb}_{out.name}",
+        macro,
         out=names.give("out", out.name),
         source=names.give("source", op.source),
         registers=out.registers,
+        **more,
     )
     return f"{name}({r.array(out.name)}, {r.array(op.source)});"
 
