@@ -9,20 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from tilegen.cli.main import main
+from tests.cli.test_commands import tilegen
 from tilegen.runtime import cache
 
 ROOT = Path(__file__).parents[2]
 COPY = str(ROOT / "samples" / "copy.tile")
-
-
-def tilegen(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ FA3 = str(SAMPLES / "fa3_fwd.tile")
 EXTENSIONS = ("plan.txt", "plan.json", "cu", "ptx", "cubin", "sass")
 
 
-def tilegen(*arguments: str | Path) -> Result:
+def tilegen(*arguments: object) -> Result:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception  # a traceback is never the answer to a user's mistake

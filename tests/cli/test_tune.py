@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.test_commands import tilegen
 from tilegen.bench.builds import Request, compile_one
 from tilegen.bench.rounds import Sample
 from tilegen.cli import tune
-from tilegen.cli.main import main
 from tilegen.runtime import cache, driver
 from tilegen.runtime.driver import DeviceInfo
 from tilegen.sema.loading import load
@@ -25,13 +24,6 @@ from tilegen.tune.halving import LostError, Turn
 ROOT = Path(__file__).parents[2]
 COPY = ROOT / "samples" / "copy.tile"
 H200 = DeviceInfo(0, "NVIDIA H200", (13, 0), (9, 0), 132)
-
-
-def tilegen(*arguments: object) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 @pytest.fixture(autouse=True)
