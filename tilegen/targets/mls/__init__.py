@@ -1,0 +1,1 @@
+"""The MLS-style machine: its instructions, its programs and their text."""
