@@ -42,13 +42,18 @@ ONLY: dict[str, tuple[str, ...]] = {
         "tilegen.syntax.span",
         "tilegen.ir",
         "tilegen.targets.hopper.tensor_map",
+        "tilegen.targets.mls.isa",
+        "tilegen.targets.mls.parsing",
+        "tilegen.targets.mls.program",
+        "tilegen.targets.mls.text",
+        "tilegen.targets.mls.verify",
         "tilegen.emulate",
     ),
 }
 
 # Libraries that are known in these places alone.
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "lark": ("tilegen.syntax",),
+    "lark": ("tilegen.syntax", "tilegen.targets.mls.parsing"),
     "jinja2": ("tilegen.targets",),
     "cuda": ("tilegen.targets", "tilegen.runtime"),
     "torch": ("tilegen.runtime", "tilegen.bench"),

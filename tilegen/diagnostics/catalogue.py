@@ -927,6 +927,9 @@ class Code(enum.Enum):
         "CTA {cta} is not done after {limit} steps; it is now at {instruction}, PTX line {line}",
         ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
     )
+    # ---- MLS programs (tilegen.targets.mls, tilegen.emulate.mls) ----
+    MLS_SYNTAX = Entry("this is no MLS assembly: {what}", ("see docs/mls.md, section 8, for the form of a line",))
+    MLS_PROGRAM = Entry("no MLS machine can run this: {what}", ("docs/mls.md says what each instruction takes",))
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `{command} --help`",))
     SIZES_TOO_LARGE = Entry(

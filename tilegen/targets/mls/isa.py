@@ -24,6 +24,7 @@ from dataclasses import dataclass
 LANES = 64
 SGPRS = 102
 VGPRS = 256
+WAVES = 16  # of a workgroup, at most
 LDS_BYTES = 1 << 16
 PAGE_BYTES = 1 << 12
 ADDRESS_BITS = 48

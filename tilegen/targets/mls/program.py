@@ -54,7 +54,7 @@ class Float:
 class Signed:
     """A float source with modifiers: -x, |x|, -|x|."""
 
-    of: SGPR | VGPR | Float
+    of: SGPR | VGPR
     negative: bool = False
     magnitude: bool = False
 

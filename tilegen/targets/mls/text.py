@@ -31,7 +31,16 @@ _DECIMAL = 1 << 16  # larger patterns are read more easily in hexadecimal
 
 def program_text(program: Program) -> str:
     """The whole file, with a line end at its end."""
-    lines = [
+    return "\n".join([*_header(program), "", *map(line_text, program.lines)]) + "\n"
+
+
+def header_lines(program: Program) -> int:
+    """How many lines of its text stand in front of the program's own."""
+    return len(_header(program)) + 1
+
+
+def _header(program: Program) -> list[str]:
+    return [
         f".kernel {program.name}",
         f".source {program.source}",
         f".waves {program.waves}",
@@ -40,10 +49,7 @@ def program_text(program: Program) -> str:
         f".vgprs {program.vgprs}",
         *(f".arg {a.offset} {a.name}: {_kind(a)}" for a in program.arguments),
         *(f".ring {r.tile}: {r.dtype} at {r.base}, {r.slots} of {r.slot_bytes}" for r in program.rings),
-        "",
-        *map(line_text, program.lines),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def line_text(line: Line) -> str:
