@@ -202,7 +202,8 @@ CASES: list[tuple[Code, str, str]] = [
         "W[2 * j]",
     ),
     (Code.INNER_NOT_TILED, over_rows("Y[i] = x[i] + 1", tile="x[i] = X[i, 0]").replace(", j in N", ""), "0"),
-    (Code.BOX_TOO_LARGE, attention("").replace("j 64", "j 320"), "tile k[j, d] = K[b, j, g, d]"),
+    (Code.MMA_WIDTH, attention("").replace("j 64", "j 320"), "sum[d](q[i, d] * k[j, d])"),
+    (Code.ATOM_ROWS, attention("").replace("j 64", "j 260"), "tile k[j, d] = K[b, j, g, d]"),
     (Code.INNER_EXTENT, schedule_of(COPY, "block i 128, j 24 consumers 2 over i"), "tile x[i, j] = X[i, j]"),
     (
         Code.INNER_EXTENT,

@@ -306,11 +306,6 @@ class Code(enum.Enum):
         "the innermost dimension of {tensor} is fixed in the tile {tile}, and a box needs 16 contiguous bytes",
         ("give the innermost dimension an axis of the tile",),
     )
-    BOX_TOO_LARGE = Entry(
-        "the tile {tile} holds too many positions of {axis} for one box",
-        ("block {axis} by less",),
-        "a box dimension is 1 to 256 elements (cuTensorMapEncodeTiled)",
-    )
     INNER_EXTENT = Entry(
         "the tile {tile} holds a row of {axis} that no swizzle fits",
         ("block {axis} by whole swizzle lines", "where its extent is known, let it be a multiple of 8"),
@@ -620,9 +615,9 @@ class Code(enum.Enum):
         "cuTensorMapEncodeTiled: tensorRank",
     )
     TMA_ADDRESS = Entry(
-        "{tensor} does not start on a 16-byte boundary: it is {past} bytes past one, and TMA cannot reach there",
+        "{tensor} does not start on a {unit}-byte boundary: it is {past} bytes past one, and TMA cannot reach there",
         ("pass an array that is not a slice starting inside a row", "use an array of its own in place of {tensor}"),
-        "cuTensorMapEncodeTiled: globalAddress is a multiple of 16",
+        "cuTensorMapEncodeTiled: globalAddress is a multiple of 16, and of 32 where 32 bytes are interleaved",
     )
     TMA_EXTENT = Entry(
         "{tensor}: the extent of {axis} is out of TMA's range",
@@ -630,13 +625,13 @@ class Code(enum.Enum):
         "cuTensorMapEncodeTiled: globalDim",
     )
     TMA_STRIDE_ALIGNMENT = Entry(
-        "{tensor}: neighbours along {axis} do not lie a multiple of 16 bytes apart, and TMA cannot step so",
+        "{tensor}: neighbours along {axis} do not lie a multiple of {unit} bytes apart, and TMA cannot step so",
         (
-            "pad the rows of {tensor} so that each is a multiple of 16 bytes long",
+            "pad the rows of {tensor} so that each is a multiple of {unit} bytes long",
             "use such an array in place of {tensor}",
             "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
         ),
-        "cuTensorMapEncodeTiled: globalStrides are multiples of 16",
+        "cuTensorMapEncodeTiled: globalStrides are multiples of 16, and of 32 where 32 bytes are interleaved",
     )
     TMA_STRIDE_RANGE = Entry(
         "{tensor}: the stride of {axis} is out of TMA's range",
@@ -655,6 +650,17 @@ class Code(enum.Enum):
         "{tensor}: the inner side of a TMA box, along {axis}, is not a multiple of 16 bytes",
         ("give {axis} an extent that fills whole 16-byte chunks",),
         "cuTensorMapEncodeTiled: boxDim[0] times the element size is a multiple of 16",
+    )
+    TMA_BOX_ROOM = Entry(
+        "{tensor}: one TMA box is larger than the shared memory that it goes to",
+        ("use smaller blocks for the axes of {tensor}",),
+        "a CTA on sm_90 has at most 232448 bytes of shared memory",
+    )
+    TMA_INTERLEAVE = Entry(
+        "{tensor}: interleaving by {bytes} bytes does not go with the rest of the tensor map",
+        ("leave the interleaving out: tilegen's own tensor maps have none",),
+        "cuTensorMapEncodeTiled: interleaved tensors have three to five dimensions, and 32 bytes ask for a swizzle of "
+        "32",
     )
     TMA_ELEMENT_STRIDE = Entry(
         "{tensor}: TMA takes every first to eighth element of {axis}, no fewer",

@@ -207,6 +207,9 @@ _DATA_TYPES = {
     "f32": "FLOAT32",
     "f64": "FLOAT64",
     "bf16": "BFLOAT16",
+    "f32ftz": "FLOAT32_FTZ",
+    "tf32": "TFLOAT32",
+    "tf32ftz": "TFLOAT32_FTZ",
 }
 
 
@@ -222,6 +225,7 @@ def encoder(tensor_map: TensorMap) -> Callable[[int, int], None]:
     driver, rank = cuda(), tensor_map.rank
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     promotion = f"L2_{tensor_map.promotion}B" if tensor_map.promotion else "NONE"
+    interleave = f"{tensor_map.interleave}B" if tensor_map.interleave else "NONE"
     fill = "NAN_REQUEST_ZERO_FMA" if tensor_map.fill == "nan" else "NONE"
     kind = int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_DATA_TYPES[tensor_map.dtype]}"))
     rest = (
@@ -229,7 +233,7 @@ def encoder(tensor_map: TensorMap) -> Callable[[int, int], None]:
         (ctypes.c_uint64 * rank)(*tensor_map.strides),
         (ctypes.c_uint32 * rank)(*tensor_map.box),
         (ctypes.c_uint32 * rank)(*tensor_map.element_strides),
-        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+        int(getattr(driver.CUtensorMapInterleave, f"CU_TENSOR_MAP_INTERLEAVE_{interleave}")),
         int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
         int(getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
         int(getattr(driver.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}")),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 16
 _ALIGN = 128
+_ROUNDED = frozenset({"f32ftz", "tf32", "tf32ftz"})  # elements that change on their way
 #: Bytes of the NaN that fills outside elements; the manual does not give the pattern, so this one is assumed.
 _NAN = {"f16": b"\xff\x7f", "bf16": b"\xff\x7f", "f32": b"\xff\xff\xff\x7f", "f64": b"\xff" * 7 + b"\x7f"}
 
@@ -32,9 +33,13 @@ def tensor_map(machine: Machine, address: int, thread: int) -> TensorMap:
     """The tensor map at a generic address. Raises FaultError if its bits are none."""
     bits = machine.spaces.read(address, SIZE, thread)
     try:
-        return _decode(bits)
+        tm = _decode(bits)
     except ValueError as error:
         raise FaultError(f"the tensor map at {address:#x} cannot be decoded: {error}", thread) from None
+    if tm.interleave or tm.dtype in _ROUNDED:
+        kind = f"interleaved by {tm.interleave} bytes" if tm.interleave else f"of {tm.dtype}"
+        raise FaultError(f"tensors {kind} are not emulated", thread)
+    return tm
 
 
 def map_name(machine: Machine, address: int) -> str:

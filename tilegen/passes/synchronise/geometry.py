@@ -22,6 +22,7 @@ from tilegen.syntax.span import Span
 MAX_BOX = 256  # elements in a box dimension (cuTensorMapEncodeTiled)
 MAX_RANK = 5
 SWIZZLES = (128, 64, 32)  # bytes of a line, the widest first
+ATOM_ROWS = 8  # rows of a swizzle atom
 COLUMNS = 8  # of a fragment, held by a quad
 K_STEP_BYTES = 32  # a wgmma k step: 16 elements of 16 bits
 K_STEP = 16
@@ -96,6 +97,7 @@ class TileGeometry:
     swizzle: int
     ends: bool  # columns past `cols` are outside the tensor
     chunk_dimension: bool  # one box brings every chunk: the inner dimension is cut in two
+    box_lines: int  # of one box: a tile of more lines than a box takes is brought by several
 
     @property
     def row_dim(self) -> int | None:
@@ -152,9 +154,7 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     lines = rows
     if row_dims and _contracted(move.name, row_dims[0].axis, scheduled):
         lines = up(rows, K_STEP) if _ends(move, row_dims[0].dim, scheduled) else rows
-    if lines > MAX_BOX:
-        axis, wanted = row_dims[0].axis, f"at most {MAX_BOX}"
-        fail(Code.BOX_TOO_LARGE, move.span, tile=move.name, axis=axis, got=str(rows), wanted=wanted)
+    box_lines = _box_lines(move, row_dims, lines)
     inner = last.terms[0][0]
     line = _line(move, cols * size, whole(inner, scheduled))
     if cols % COLUMNS:
@@ -165,8 +165,21 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
         fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)
-    cut = ends and cols > chunk and cols % chunk == 0 and rank < MAX_RANK
-    return TileGeometry(move, tensor, row_dims, col_dim, inner, rows, cols, lines, chunk, line, line, ends, cut)
+    cut = ends and cols > chunk and cols % chunk == 0 and rank < MAX_RANK and box_lines == lines
+    return TileGeometry(
+        move, tensor, row_dims, col_dim, inner, rows, cols, lines, chunk, line, line, ends, cut, box_lines
+    )
+
+
+def _box_lines(move: Move, row_dims: tuple[RowDim, ...], lines: int) -> int:
+    """Lines of each of the fewest equal boxes that bring a chunk; each begins where a swizzle pattern does."""
+    if lines <= MAX_BOX:
+        return lines
+    for count in range(-(-lines // MAX_BOX), lines // ATOM_ROWS + 1):
+        if lines % (count * ATOM_ROWS) == 0:
+            return lines // count
+    axis, wanted = row_dims[0].axis, f"a multiple of {ATOM_ROWS}"
+    fail(Code.ATOM_ROWS, move.span, tile=move.name, axis=axis, got=str(lines), wanted=wanted)
 
 
 def _row_dims(move: Move, extents: list[int], scheduled: Scheduled) -> tuple[RowDim, ...]:
@@ -265,9 +278,10 @@ def descriptor(name: str, g: TileGeometry, scheduled: Scheduled, *, store: bool,
     """
     dims = [MapDim(g.col_dim, g.chunk, g.chunk if g.chunk_dimension else 0, "inner" if g.chunk_dimension else "")]
     by = {r.dim: extent(scheduled.program.tile.axis(r.parts[1])) for r in g.row_dims if r.parts}
-    more = g.lines - g.rows  # lines of zeros, which a tile of one row dimension alone has
     for r in reversed(g.row_dims):
-        dims.append(MapDim(r.dim, r.count + more, 0, "inner" if r.parts else "", by.get(r.dim)))
+        # lines of zeros, and several boxes, are what tiles of one row dimension alone have
+        side = g.box_lines if len(g.row_dims) == 1 else r.count
+        dims.append(MapDim(r.dim, side, 0, "inner" if r.parts else "", by.get(r.dim)))
     if g.chunk_dimension:
         dims.append(MapDim(g.col_dim, g.chunks, g.chunk, "outer"))
     for d in reversed(range(len(g.tensor.dims))):
@@ -307,8 +321,16 @@ def boxes(g: TileGeometry, where: tuple[Uniform, ...], scheduled: Scheduled, par
     )
     if g.chunk_dimension:
         return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
-    size = g.lines * g.line
-    return tuple(Box((op("add", where[g.col_dim], c * g.chunk), *rows, *rest), c * size, size) for c in range(g.chunks))
+    size = g.box_lines * g.line
+    return tuple(
+        Box(
+            (op("add", where[g.col_dim], c * g.chunk), *(op("add", row, first) for row in rows), *rest),
+            c * g.lines * g.line + first * g.line,
+            size,
+        )
+        for c in range(g.chunks)
+        for first in range(0, g.lines, g.box_lines)
+    )
 
 
 # ---- positions of axes -----------------------------------------------------------------------------
@@ -406,9 +428,6 @@ class Operand:
     leading: int
     stride: int
     swizzle: int
-
-
-ATOM_ROWS = 8  # rows of a swizzle atom
 
 
 def operand(g: TileGeometry, contracted: str, *, by_rows: bool) -> Operand:

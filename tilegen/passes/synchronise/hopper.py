@@ -383,6 +383,9 @@ def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
             notes.append(f"tile {name}: {g.cols} columns are stored in {stored}, the others are {what}")
         if g.lines > g.rows:
             notes.append(f"tile {name}: {g.rows} rows are stored in {g.lines}, the others are zeros")
+        if g.box_lines < g.lines:
+            boxes = g.lines // g.box_lines
+            notes.append(f"tile {name}: {g.lines} rows are split into {boxes} boxes of {g.box_lines}")
         if g.chunk_dimension:
             notes.append(f"tile {name}: {g.cols} columns are brought by one box of {g.chunks} chunks of {g.chunk}")
         elif g.chunks > 1:

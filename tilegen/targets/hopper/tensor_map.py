@@ -19,7 +19,8 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.syntax.span import Span
 
-# name -> (code in the map, bytes an element)
+_TF32 = 1 << 9  # bit 16 of the control word, seen from the type's bits
+# name -> (code in the map, bytes an element); the packed types are sm_100's
 ELEMENT_TYPES: dict[str, tuple[int, int]] = {
     "u8": (0, 1),
     "u16": (1, 2),
@@ -31,16 +32,21 @@ ELEMENT_TYPES: dict[str, tuple[int, int]] = {
     "f32": (7, 4),
     "f64": (9, 8),
     "bf16": (10, 2),
+    "f32ftz": (8, 4),
+    "tf32": (7 | _TF32, 4),
+    "tf32ftz": (8 | _TF32, 4),
 }
 _NAMES = {code: name for name, (code, _) in ELEMENT_TYPES.items()}
 _SWIZZLES = (0, 32, 64, 128)  # bytes spanned; the position is the code in the map
 _PROMOTIONS = (0, 64, 128, 256)  # bytes; likewise
-_FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
+_INTERLEAVES = (0, 16, 32)  # bytes; likewise
+_FLOATS = frozenset({"f16", "f32", "f64", "bf16", "f32ftz", "tf32", "tf32ftz"})
 
 MAX_RANK = 5
 MAX_BOX = 256
 MAX_EXTENT = 2**31  # the header of CUDA 13.5; that of 13.0 allows 2**32
 MAX_STRIDE = 2**40
+MAX_BOX_BYTES = 232448  # shared memory of a CTA on sm_90
 SIZE = 128  # bytes of an encoded map
 
 
@@ -48,7 +54,7 @@ SIZE = 128  # bytes of an encoded map
 class TensorMap:
     """dims and box in elements, strides in bytes for dims 1 and up, all innermost first.
 
-    swizzle and promotion are spans in bytes (0 is none); fill is what elements outside `dims` read as.
+    swizzle, promotion and interleave are spans in bytes (0 is none); fill is what elements outside `dims` read as.
     Raises ValueError where a field is none of the values the hardware knows (never caused by a user's array).
     """
 
@@ -61,12 +67,15 @@ class TensorMap:
     swizzle: int = 0
     fill: str = "zero"
     promotion: int = 0
+    interleave: int = 0
 
     def __post_init__(self) -> None:
         if not self.element_strides:
             object.__setattr__(self, "element_strides", (1,) * len(self.box))
         if self.dtype not in ELEMENT_TYPES or self.swizzle not in _SWIZZLES or self.promotion not in _PROMOTIONS:
             raise ValueError(f"no such element type, swizzle or promotion: {self}")
+        if self.interleave not in _INTERLEAVES:
+            raise ValueError(f"no such interleave: {self}")
         if self.fill not in ("zero", "nan"):
             raise ValueError(f"fill is zero or nan, not {self.fill}")
         rank = len(self.dims)
@@ -82,9 +91,14 @@ class TensorMap:
         return ELEMENT_TYPES[self.dtype][1]
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Elements from one that a load takes to the next; along the innermost dimension only interleaving steps."""
+        return self.element_strides if self.interleave else (1, *self.element_strides[1:])
+
+    @property
     def box_shape(self) -> tuple[int, ...]:
-        """Elements written to shared memory along each dimension: every element_stride-th of the box."""
-        return tuple(-(-b // s) for b, s in zip(self.box, self.element_strides, strict=True))
+        """Elements written to shared memory along each dimension: every one that a step leads to."""
+        return tuple(-(-b // s) for b, s in zip(self.box, self.steps, strict=True))
 
     @property
     def box_bytes(self) -> int:
@@ -99,6 +113,7 @@ class TensorMap:
         control = (
             (self.rank - 1) << 4
             | ELEMENT_TYPES[self.dtype][0] << 7
+            | _INTERLEAVES.index(self.interleave) << 11
             | _SWIZZLES.index(self.swizzle) << 13
             | (self.fill == "nan") << 15
             | _PROMOTIONS.index(self.promotion) << 17
@@ -118,9 +133,9 @@ class TensorMap:
             raise ValueError(f"a tensor map has {SIZE} bytes, not {len(bits)}")
         address, control, *rest = struct.unpack_from("<QI4I I5I II", bits)
         low, high, extents, steps, boxes = rest[:4], rest[4], rest[5:10], rest[10], rest[11]
-        rank, code = (control >> 4 & 7) + 1, control >> 7 & 15
-        if rank > MAX_RANK or code not in _NAMES or control >> 11 & 3:
-            raise ValueError(f"not a tile-mode tensor map: rank {rank}, type {code}, interleave {control >> 11 & 3}")
+        rank, code, interleave = (control >> 4 & 7) + 1, control >> 7 & (15 | _TF32), control >> 11 & 3
+        if rank > MAX_RANK or code not in _NAMES or interleave >= len(_INTERLEAVES):
+            raise ValueError(f"not a tile-mode tensor map: rank {rank}, type {code}, interleave {interleave}")
         return TensorMap(
             dtype=_NAMES[code],
             address=address,
@@ -131,6 +146,7 @@ class TensorMap:
             swizzle=_SWIZZLES[control >> 13 & 3],
             fill="nan" if control >> 15 & 1 else "zero",
             promotion=_PROMOTIONS[control >> 17 & 3],
+            interleave=_INTERLEAVES[interleave],
         )
 
     def check(self, tensor: str, axes: tuple[str, ...] = (), span: Span | None = None) -> list[Diagnostic]:
@@ -144,18 +160,20 @@ class TensorMap:
         if not 1 <= self.rank <= MAX_RANK:
             yield fault(Code.TMA_RANK, span, got=str(self.rank), wanted=f"1 to {MAX_RANK}", tensor=tensor)
             return
-        if self.address % 16 or not 0 < self.address < 2**64:
-            got = f"0x{self.address:x}"
-            wanted = "a multiple of 16, not null"
-            yield fault(Code.TMA_ADDRESS, span, got=got, wanted=wanted, tensor=tensor, past=self.address % 16)
+        unit = 32 if self.interleave == 32 else 16  # bytes
+        if self.address % unit or not 0 < self.address < 2**64:
+            got, wanted, past = f"0x{self.address:x}", f"a multiple of {unit}, not null", self.address % unit
+            yield fault(Code.TMA_ADDRESS, span, got=got, wanted=wanted, tensor=tensor, past=past, unit=unit)
         for axis, extent in zip(axes, self.dims, strict=True):
             if not 1 <= extent <= MAX_EXTENT:
                 wanted = f"1 to {MAX_EXTENT}"
                 yield fault(Code.TMA_EXTENT, span, got=str(extent), wanted=wanted, tensor=tensor, axis=axis)
         for axis, stride in zip(axes[1:], self.strides, strict=True):
-            if stride % 16:
-                got, wanted = f"{stride} bytes", "a multiple of 16 bytes"
-                yield fault(Code.TMA_STRIDE_ALIGNMENT, span, got=got, wanted=wanted, tensor=tensor, axis=axis)
+            if stride % unit:
+                got, wanted = f"{stride} bytes", f"a multiple of {unit} bytes"
+                yield fault(
+                    Code.TMA_STRIDE_ALIGNMENT, span, got=got, wanted=wanted, tensor=tensor, axis=axis, unit=unit
+                )
             if not 0 <= stride < MAX_STRIDE:
                 got, wanted = f"{stride} bytes", f"0 to {MAX_STRIDE - 1} bytes"
                 yield fault(Code.TMA_STRIDE_RANGE, span, got=got, wanted=wanted, tensor=tensor, axis=axis)
@@ -164,11 +182,24 @@ class TensorMap:
                 yield fault(Code.TMA_BOX, span, got=str(side), wanted=f"1 to {MAX_BOX}", tensor=tensor, axis=axis)
             if not 1 <= step <= 8:
                 yield fault(Code.TMA_ELEMENT_STRIDE, span, got=str(step), wanted="1 to 8", tensor=tensor, axis=axis)
+        if self.box_bytes > MAX_BOX_BYTES:
+            got, wanted = f"{self.box_bytes} bytes", f"at most {MAX_BOX_BYTES} bytes"
+            yield fault(Code.TMA_BOX_ROOM, span, got=got, wanted=wanted, tensor=tensor)
+        yield from self._inner_faults(tensor, axes, span)
+
+    def _inner_faults(self, tensor: str, axes: tuple[str, ...], span: Span | None) -> Iterator[Diagnostic]:
+        """Of the innermost dimension of a box, and of what it is filled with."""
         inner = self.box[0] * self.element_bytes
-        if inner % 16:
+        if self.interleave and self.rank < 3:
+            got, wanted = f"{self.rank} dimensions", "3 to 5"
+            yield fault(Code.TMA_INTERLEAVE, span, got=got, wanted=wanted, tensor=tensor, bytes=self.interleave)
+        if self.interleave == 32 and self.swizzle != 32:
+            got, wanted = f"a swizzle of {self.swizzle} bytes", "32 bytes"
+            yield fault(Code.TMA_INTERLEAVE, span, got=got, wanted=wanted, tensor=tensor, bytes=self.interleave)
+        if inner % 16 and not self.interleave:
             got, wanted = f"{inner} bytes", "a multiple of 16 bytes"
             yield fault(Code.TMA_BOX_BYTES, span, got=got, wanted=wanted, tensor=tensor, axis=axes[0])
-        if self.swizzle and inner > self.swizzle:
+        if self.swizzle and inner > self.swizzle and not self.interleave:
             got, wanted = f"{inner} bytes", f"at most {self.swizzle} bytes"
             yield fault(Code.TMA_SWIZZLE, span, got=got, wanted=wanted, tensor=tensor, axis=axes[0])
         if self.fill == "nan" and self.dtype not in _FLOATS:
