@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hopper.maps import random_map
+from tests.hopper.maps import BROKEN, GOOD, random_map
 from tilegen.targets.hopper.tensor_map import ELEMENT_TYPES, TensorMap
 from tilegen.targets.hopper.tensor_map_text import bits_text, map_text
-
-GOOD = TensorMap("bf16", 0x7F00_1234_5670, (128, 1000, 8), (2048, 2048 * 1000), (64, 192, 1), swizzle=128)
 
 
 def test_the_fields_land_where_the_hardware_reads_them() -> None:
@@ -47,7 +45,10 @@ def test_random_maps_have_every_field_at_every_value() -> None:
     found = [random_map(random.Random(seed)) for seed in range(400)]
     assert {m.dtype for m in found} == set(ELEMENT_TYPES)
     assert {m.rank for m in found} == {1, 2, 3, 4, 5}
-    assert {(m.swizzle, m.interleave) for m in found} == {*((s, i) for s in (0, 32, 64, 128) for i in (0, 16)), (32, 32)}
+    assert {(m.swizzle, m.interleave) for m in found} == {
+        *((s, i) for s in (0, 32, 64, 128) for i in (0, 16)),
+        (32, 32),
+    }
     assert {m.fill for m in found} == {"zero", "nan"}
     assert {m.promotion for m in found} == {0, 64, 128, 256}
     assert {step for m in found for step in m.element_strides} == set(range(1, 9))
@@ -61,29 +62,6 @@ def test_a_load_signals_the_whole_box_counted_in_steps() -> None:
     assert m.box_shape == (64, 39, 2)
     assert m.box_bytes == 64 * 39 * 2 * 2
     assert replace(m, interleave=16).box_shape == (16, 39, 2)
-
-
-INTERLEAVED = {"interleave": 32, "swizzle": 32, "address": 0x7F0012345680}
-BROKEN = [
-    ("TMA_ADDRESS", {"address": 0x7F0012345674}, {"address": 0x7F0012345680}),
-    ("TMA_ADDRESS", {"address": 0}, {"address": 16}),
-    ("TMA_EXTENT", {"dims": (128, 0, 8)}, {"dims": (128, 1, 8)}),
-    ("TMA_EXTENT", {"dims": (128, 2**31 + 1, 8)}, {"dims": (128, 2**31, 8)}),
-    ("TMA_STRIDE_ALIGNMENT", {"strides": (1000, 16000)}, {"strides": (1008, 16000)}),
-    ("TMA_STRIDE_RANGE", {"strides": (256, 2**40)}, {"strides": (256, 2**40 - 16)}),
-    ("TMA_STRIDE_RANGE", {"strides": (-256, 2560)}, {"strides": (0, 2560)}),
-    ("TMA_BOX", {"box": (64, 257, 1)}, {"box": (64, 256, 1)}),
-    ("TMA_BOX", {"box": (64, 0, 1)}, {"box": (64, 1, 1)}),
-    ("TMA_BOX_ROOM", {"box": (64, 227, 9)}, {"box": (64, 227, 8)}),
-    ("TMA_INTERLEAVE", INTERLEAVED | {"swizzle": 64}, INTERLEAVED),
-    ("TMA_ADDRESS", INTERLEAVED | {"address": 0x7F0012345670}, INTERLEAVED),
-    ("TMA_STRIDE_ALIGNMENT", INTERLEAVED | {"strides": (2064, 2048000)}, INTERLEAVED),
-    ("TMA_BOX_BYTES", {"box": (60, 192, 1)}, {"box": (56, 192, 1)}),
-    ("TMA_ELEMENT_STRIDE", {"element_strides": (1, 9, 1)}, {"element_strides": (1, 8, 1)}),
-    ("TMA_SWIZZLE", {"box": (72, 192, 1)}, {"box": (64, 192, 1)}),
-    ("TMA_SWIZZLE", {"swizzle": 64}, {"swizzle": 64, "box": (32, 192, 1)}),
-    ("TMA_FILL", {"dtype": "u16", "fill": "nan"}, {"fill": "nan"}),
-]
 
 
 @pytest.mark.parametrize(("code", "bad", "good"), BROKEN)
@@ -135,7 +113,9 @@ def test_bits_in_words_tell_what_no_field_explains() -> None:
     assert "word 0x40 is 0x0000001a" in text
     assert "word 0x08 is 0x00206520, its fields give 0x00006520" in text
     struct.pack_into("<Q", bits, 0, 0x7F0000000004)
-    assert "breaks a rule: tensor does not start on a 16-byte boundary: it is 4 bytes past one" in bits_text(bytes(bits))
+    assert "breaks a rule: tensor does not start on a 16-byte boundary: it is 4 bytes past one" in bits_text(
+        bytes(bits)
+    )
 
 
 def test_a_row_of_250_floats_is_refused_by_name() -> None:
@@ -162,7 +142,14 @@ def test_all_faults_are_reported_at_once() -> None:
 
 
 def test_what_the_hardware_has_not_cannot_be_made() -> None:
-    for bad in ({"swizzle": 96}, {"fill": "one"}, {"dtype": "f8"}, {"strides": (16,)}, {"promotion": 32}, {"interleave": 8}):
+    for bad in (
+        {"swizzle": 96},
+        {"fill": "one"},
+        {"dtype": "f8"},
+        {"strides": (16,)},
+        {"promotion": 32},
+        {"interleave": 8},
+    ):
         with pytest.raises(ValueError, match=r"no such|fill is|different ranks"):
             replace(GOOD, **bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="16"):

@@ -34,11 +34,15 @@ def compile_spec(wanted: Wanted, sizes: Sizes | None = None) -> tuple[Compilatio
 def plan_spec(wanted: Wanted, sizes: Sizes | None = None) -> tuple[Compilation, float]:
     """`compile_spec`, but of several variants none is compiled before it is asked for."""
     started = time.perf_counter()
-    source = read_source(wanted.spec)
-    if wanted.tuned:
-        source = _tuned(source, wanted, sizes or {})
+    source = source_of(wanted, sizes or {})
     done = compile_source(source, wanted.parameters, wanted.target, wanted.use_cache)
     return done, time.perf_counter() - started
+
+
+def source_of(wanted: Wanted, sizes: Sizes) -> Source:
+    """The spec's text, with the tuned schedule if one is wanted and kept."""
+    source = read_source(wanted.spec)
+    return _tuned(source, wanted, sizes) if wanted.tuned else source
 
 
 def _tuned(source: Source, wanted: Wanted, sizes: Sizes) -> Source:

@@ -259,6 +259,47 @@ def inspect(wanted: values.Wanted) -> None:
     inspect_command(wanted)
 
 
+@main.command(short_help="Show where a tile lies: in its tensor, and in shared memory.")
+@_wanted("SPEC")
+@click.argument("tile")
+@click.option(
+    "--at",
+    multiple=True,
+    metavar="AXIS=N,…",
+    callback=lambda _context, _option, given: values.positions(given, "--at") if given else None,
+    help="A position along the tile's axes: b=0,h=3,j=896; others are at 0. Without it: which axes there are.",
+)
+@_sizes("Sizes and integer scalars, as for `tilegen run`.")
+@click.option(
+    "--element",
+    multiple=True,
+    metavar="AXIS=N,…",
+    callback=lambda _context, _option, given: values.positions(given, "--element"),
+    help="The element to look for, where it is another one than that at --at: d=17.",
+)
+@click.option("--map", "map_", is_flag=True, help="Draw the tile's shared memory: swizzle, clipping, the element.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Draw it into FILE, as SVG.")
+@click.option("--json", "json_", is_flag=True, help="Print all of it as JSON instead.")
+def explain(
+    wanted: values.Wanted,
+    tile: str,
+    at: values.Positions | None,
+    sizes: values.Sizes,
+    element: values.Positions,
+    map_: bool,
+    svg: Path | None,
+    json_: bool,
+) -> None:
+    """Show where a TILE of SPEC lies at a position of its axes, by the plan that a launch of these sizes takes.
+
+    Which boxes TMA moves, the addresses of their corners, what is outside of the tensor, the bytes that a barrier
+    expects, and where an element stands in shared memory, its bank included. TILE may be an output stored by TMA.
+    """
+    from tilegen.cli.explain import Asked, explain_command
+
+    explain_command(wanted, sizes, Asked(tile, at, element, map_, svg, json_))
+
+
 @main.command(short_help="Show where compiled kernels are kept, or clear them.")
 @click.argument("action", type=click.Choice(["info", "clear"]), default="info")
 def cache(action: str) -> None:

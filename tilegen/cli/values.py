@@ -11,6 +11,7 @@ from tilegen.cli.usage import wrong_usage
 SizeValue = int | float | list[int]
 Parameters = dict[str, str]
 Sizes = dict[str, SizeValue]
+Positions = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,19 @@ def sizes(options: tuple[str, ...]) -> Sizes:
     return values
 
 
+def positions(options: tuple[str, ...], option: str) -> Positions:
+    """`("b=0,h=3", "j=896")` as positions along axes. Fails with BAD_USAGE, naming the option, on anything else."""
+    values: Positions = {}
+    for pair in (pair for text in options for pair in text.split(",")):
+        name, text = _split(pair, option)
+        _once(name, values, option)
+        position = _number(text)
+        if not isinstance(position, int):
+            wrong_usage(f"{option}: {name} is a position along an axis", got=text, wanted="a whole number")
+        values[name] = position
+    return values
+
+
 def file(name: str) -> Path:
     """The path of what to compile. Fails with BAD_USAGE on an empty one, which would be the present folder."""
     if not name.strip():
@@ -76,7 +90,7 @@ def _split(pair: str, option: str) -> tuple[str, str]:
     return name, text
 
 
-def _once(name: str, values: Parameters | Sizes, option: str) -> None:
+def _once(name: str, values: Parameters | Sizes | Positions, option: str) -> None:
     if name in values:
         wrong_usage(f"{option} gives {name} twice")
 

@@ -942,6 +942,10 @@ class Code(enum.Enum):
         "the arrays of {kernel} do not fit into this machine's memory at these sizes, {sizes}",
         ("give smaller sizes: `--size {size}=…`",),
     )
+    NOT_BOXED = Entry(
+        "{name} is {what}, so no box of TMA moves it",
+        ("name what boxes move: {known}", "for an output, write `via {name} tma` in the schedule"),
+    )
     CANNOT_PRINT = Entry(
         "the results cannot be printed: {reason}",
         ("correct what stdout is redirected to",),

@@ -105,7 +105,7 @@ def _of_interface(array: Any, interface: dict[str, Any], framework: str) -> Arra
         dtype = np.dtype(declared)
     strides = interface.get("strides")
     if strides is None:
-        strides = _contiguous(shape, dtype.itemsize)
+        strides = contiguous_strides(shape, dtype.itemsize)
     index = getattr(getattr(array, "device", None), "id", 0)
     (pointer, fixed), stream = interface["data"], interface.get("stream") or 0
     strides, kind = tuple(strides), _numpy_type(dtype)
@@ -120,7 +120,8 @@ def _numpy_type(dtype: Any) -> DType | str:
     return known
 
 
-def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+def contiguous_strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Bytes from one position to the next along each dimension of a contiguous array of elements of `size` bytes."""
     out = []
     for extent in reversed(shape):
         out.append(size)
@@ -179,7 +180,7 @@ def _of_dlpack(array: Any, name: str) -> ArrayView:
     kind = (t.dtype.code, t.dtype.bits)
     size = t.dtype.bits * t.dtype.lanes // 8
     shape = tuple(t.shape[i] for i in range(t.ndim))
-    strides = tuple(t.strides[i] * size for i in range(t.ndim)) if t.strides else _contiguous(shape, size)
+    strides = tuple(t.strides[i] * size for i in range(t.ndim)) if t.strides else contiguous_strides(shape, size)
     dtype: DType | str = f"DLPack type {kind[0]} of {kind[1]} bits"
     if t.dtype.lanes == 1:
         dtype = _DLPACK_TYPES.get(kind, dtype)
@@ -223,7 +224,7 @@ def _torch_allocator(device: str, shape: tuple[int, ...], word: str) -> Callable
     torch = sys.modules["torch"]
     dtype, place = getattr(torch, word), torch.device(device)
     plain = partial(torch.empty, shape, dtype=dtype, device=place)
-    strides = _contiguous(shape, 1)
+    strides = contiguous_strides(shape, 1)
     try:
         empty, current = torch._C._dynamo.guards._empty_strided_cuda, torch._C._cuda_getDevice
         index, made = place.index, empty(shape, strides, dtype)

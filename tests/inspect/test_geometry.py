@@ -1,0 +1,201 @@
+"""Where `explain` says that tiles lie is where kernels move them: every box that the emulator sees, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import tilegen
+from tests.cli.test_commands import fails
+from tests.cli.test_commands import tilegen as command
+from tilegen.emulate.ptx import tma_engine
+from tilegen.inspect.drawing import element_piece, shared_lines, svg
+from tilegen.inspect.geometry import TileGeometry, moved_by_tma, place_tile, tile_axes
+from tilegen.ir.plan import MapParam
+from tilegen.ir.scheduled import Scheduled
+from tilegen.oracle import random_inputs
+from tilegen.passes.pipeline import to_scheduled
+from tilegen.passes.synchronise import synchronise
+from tilegen.runtime.kernel import Kernel
+from tilegen.targets.hopper.box import PIECE
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+GEMM = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
+TALL = GEMM.replace("m 128, n 256, k 64", "m 64, n 64, k 320").replace("consumers 2", "consumers 1")
+TALL = TALL.replace("a 4, b 4", "a 2, b 2")
+
+
+@dataclass
+class Seen:
+    """(tensor map, coordinates) of every box that moved, and (tensor map, coordinates, shared address) of loads."""
+
+    boxes: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
+    places: set[tuple[str, tuple[int, ...], int]] = field(default_factory=set)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    found = Seen()
+
+    def watch(name: str) -> None:
+        original = getattr(tma_engine, name)
+
+        def watched(machine: Any, shared: int, descriptor: int, coordinates: Any, *rest: Any) -> Any:
+            which = tma_engine.map_name(machine, descriptor)
+            found.boxes.add((which, tuple(coordinates)))
+            found.places.add((which, tuple(coordinates), shared))
+            return original(machine, shared, descriptor, coordinates, *rest)
+
+        monkeypatch.setattr(tma_engine, name, watched)
+
+    watch("load")
+    watch("store")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "parameters", "sizes"),
+    [
+        (SAMPLES / "fa3_fwd.tile", {"D": 64}, {"B": 2, "Sq": 300, "Sk": 150, "Hk": 1, "G": 2}),
+        (SAMPLES / "fa3_fwd.tile", {"D": 80}, {"B": 1, "Sq": 40, "Sk": 100, "Hk": 2, "G": 1}),
+        (SAMPLES / "attention_decode.tile", {"causal": False}, {"B": 1, "Sq": 3, "Sk": 75, "Hk": 2, "G": 11}),
+        (SAMPLES / "copy.tile", {}, {"M": 137, "N": 136}),
+        (TALL, {}, {"M": 70, "N": 72, "K": 400}),
+    ],
+    ids=["rings and parts", "padding", "rows of two axes", "columns", "several boxes of rows"],
+)
+def test_the_boxes_of_a_kernel_are_those_foretold(
+    seen: Seen, spec: Any, parameters: dict[str, Any], sizes: dict[str, int]
+) -> None:
+    kernel = tilegen.compile(spec, **parameters)
+    kernel(**random_inputs(kernel.program, sizes, 0))
+    names = map_names(kernel, sizes)
+    scheduled = to_scheduled(kernel.program.variant("hopper", sizes))
+    moved = moved_by_tma(kernel.variant(**sizes).plan)
+    assert {names[which] for which, _ in seen.boxes} == set(moved)
+    base = min(address for _, _, address in seen.places)
+    for name in moved:
+        foretold = {
+            (placed.box.coordinates, placed.shared_byte, tile.buffer.stage_bytes * tile.buffer.parts)
+            for tile in everywhere(name, scheduled, sizes)
+            for placed in tile.boxes
+        }
+        assert {c for which, c in seen.boxes if names[which] == name} == {c for c, _, _ in foretold}
+        stages = next(pitch for _, _, pitch in foretold)  # bytes from a stage to the next
+        issued = {(c, (address - base) % stages) for which, c, address in seen.places if names[which] == name}
+        assert issued == {(c, start % stages) for c, start, _ in foretold}
+
+
+def map_names(kernel: Kernel, sizes: dict[str, int]) -> dict[str, str]:
+    """The tensor map that each kernel parameter is."""
+    plan = kernel.variant(**sizes).plan
+    return {f"{plan.name}_param_{n}": p.descriptor for n, p in enumerate(plan.params) if isinstance(p, MapParam)}
+
+
+def everywhere(name: str, scheduled: Scheduled, sizes: dict[str, int]) -> Iterator[TileGeometry]:
+    """The tile at every position of its axes."""
+    program = scheduled.program.tile
+    plan = synchronise(scheduled)
+    leaves = [a for a in program.axes if a.split is None]
+    extents = {a.name: a.extent.evaluate(sizes) for a in leaves}
+    wanted = set(tile_axes(name, scheduled))
+    for axis in program.axes:
+        if axis.split and axis.name in wanted:
+            wanted |= {axis.split.outer, axis.split.inner}
+    steps = {n: range(0, extents[n], 8) if extents[n] > 16 else range(extents[n]) for n in extents if n in wanted}
+    for positions in product(*steps.values()):
+        at = {a.name: 0 for a in program.axes} | dict(zip(steps, positions, strict=True))
+        for axis in program.axes:
+            if axis.split:
+                at[axis.name] = at[axis.split.outer] * extents[axis.split.inner] + at[axis.split.inner]
+        yield place_tile(name, scheduled, plan, sizes, at, at)
+
+
+# ---- the command -----------------------------------------------------------------------------------
+
+FA3 = str(SAMPLES / "fa3_fwd.tile")
+
+
+def test_without_a_position_the_axes_are_listed_and_the_example_works() -> None:
+    told = command("explain", FA3, "k", "-D", "D=64").stdout
+    assert [line.split()[0] for line in told.splitlines()[2:6]] == ["b", "j", "g", "d"]
+    example = told.splitlines()[-1].removeprefix("for example: tilegen ")
+    assert "bank" in command(*example.split()).stdout
+
+
+def test_clipping_corners_barrier_and_bank() -> None:
+    """The numbers by hand: K[1, 2050, 4, 128] in bf16, the box from j = 2000 on, head 1."""
+    told = command(
+        "explain", FA3, "k", "--at", "b=0,h=3,j=2040", "--size", "Sk=2050,G=2,Hk=4", "--element", "d=17"
+    ).stdout  # fmt: skip
+    assert "the tile holds j 2000 to 2049, d 0 to 127" in told
+    assert "[0, 2000, 0, 1, 0]" in told
+    assert "6400 elements  3840 elements: dim 1 (Sk) from 2050 on" in told
+    assert "each full barrier expects 20480 bytes" in told
+    assert f"byte {2000 * 4 * 128 * 2 + 128 * 2}\n" in told
+    assert f"byte {(2040 * 4 + 1) * 256 + 17 * 2} of it" in told
+    # line 40 of the slot, whose number mod 8 is 0: no piece moves
+    assert f"byte {40 * 128 + 17 * 2} of the slot" in told
+    assert "bank 8" in told
+
+
+def test_json_says_the_same() -> None:
+    told = json.loads(command("explain", FA3, "k", "--at", "j=81", "--size", "Sk=90", "--json").stdout)
+    assert told["at"]["j"] == 81
+    assert told["held"]["j"] == [80, 90]
+    (box,) = told["boxes"]
+    assert box["coordinates"] == [0, 80, 0, 0, 0]
+    assert box["inside"] == [[0, 64], [0, 10], [0, 2], [0, 1], [0, 1]]
+    assert told["barrier_bytes"] == box["bytes"] == 20480
+    assert told["element"]["slot_byte"] == 128 + 16  # row 1: the first 16 bytes change places with the second
+
+
+def test_pictures_show_every_piece_once(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "k.svg"
+    told = command("explain", FA3, "k", "--at", "j=81", "--size", "Sk=90", "--map", "--svg", file).stdout
+    assert "[[81,0]]" in told
+    assert "(90,16)" in told
+    assert "lines like these" in told
+    root = ElementTree.parse(file).getroot()
+    cells = [e.text for e in root.iter() if e.tag.endswith("text") and e.get("text-anchor") == "middle"]
+    assert len(cells) == 2 * 80 * 16
+    assert len(set(cells)) == 80 * 16
+
+
+def test_pieces_lie_where_their_elements_do() -> None:
+    kernel = tilegen.compile(FA3, D=80)
+    sizes = {"B": 1, "Sq": 40, "Sk": 100, "Hk": 1, "G": 1}
+    scheduled = to_scheduled(kernel.program.variant("hopper", sizes))
+    tiles = list(everywhere("k", scheduled, sizes))
+    for tile in tiles[:: len(tiles) // 50]:
+        lines = shared_lines(tile)
+        piece = lines[tile.element.slot_byte // 128][tile.element.slot_byte % 128 // PIECE]
+        assert piece is not None
+        assert piece.at == element_piece(tile)
+        assert piece.state == "inside"
+    states = {p.state for line in shared_lines(tiles[-1]) for p in line if p is not None}
+    assert states == {"inside", "outside"}
+    assert svg(tiles[-1], "a < b").count("a &lt; b") == 1
+
+
+def test_mistakes_are_named() -> None:
+    assert "did you mean `q`?" in fails(2, "explain", FA3, "qq", "--at", "i=0")
+    assert "`k` is a tile of it" in fails(2, "explain", FA3, "K")
+    assert "NOT_BOXED" in fails(1, "explain", FA3, "LSE")
+    assert "did you mean `j`?" in fails(2, "explain", FA3, "k", "--at", "J=3")
+    assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=2048")
+    assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=-1")
+    assert "g=1, or leave it out" in fails(2, "explain", FA3, "k", "--at", "h=3,g=0")
+    assert "is a position along an axis" in fails(2, "explain", FA3, "k", "--at", "j=x")
+    assert "--at gives j twice" in fails(2, "explain", FA3, "k", "--at", "j=1,j=2")
+    assert "TMA_STRIDE_ALIGNMENT" in fails(
+        2, "explain", str(SAMPLES / "gemm.tile"), "a", "--at", "m=1", "--size", "K=44"
+    )
+    assert "does not hold" in fails(2, "explain", FA3, "k", "--at", "j=1", "--element", "j=90")

@@ -1,0 +1,347 @@
+"""`tilegen explain`: where a tile lies, in its tensor and in shared memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from tilegen.cli.compile import source_of
+from tilegen.cli.console import stdout, table
+from tilegen.cli.publish import publish
+from tilegen.cli.run import arguments, dense
+from tilegen.cli.usage import wrong_usage
+from tilegen.cli.values import Positions, Sizes, Wanted
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.inspect.drawing import LINE, Lines, Piece, copy_of, element_piece, shared_lines, svg
+from tilegen.inspect.geometry import (
+    TileGeometry,
+    as_json,
+    declared,
+    held_positions,
+    moved_by_tma,
+    place_tile,
+    tile_axes,
+)
+from tilegen.ir.plan import Plan
+from tilegen.ir.plan_verify import verify
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.tile import TileProgram
+from tilegen.passes.pipeline import to_scheduled
+from tilegen.passes.synchronise import synchronise
+from tilegen.passes.synchronise.geometry import extent_in_tile
+from tilegen.passes.tokens import start_of
+from tilegen.sema.faults import suggestion
+from tilegen.sema.loading import load
+from tilegen.targets.hopper.box import Box
+from tilegen.targets.hopper.tensor_map_text import map_text
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is shown of a tile. at: None where only its axes are asked for. element: of an element, what differs from
+    `at`. map: in the terminal · svg: the file that it goes to."""
+
+    tile: str
+    at: Positions | None
+    element: Positions
+    map: bool
+    svg: Path | None
+    json: bool
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A program at sizes, as what a launch of them takes was scheduled. lengths: of ragged sizes, by sequence."""
+
+    program: TileProgram
+    scheduled: Scheduled
+    plan: Plan
+    numbers: Mapping[str, int]
+    lengths: Mapping[str, list[int]]
+
+    def values(self, at: Mapping[str, int]) -> dict[str, int]:
+        """Sizes and integer scalars, ragged sizes as the sequence at hand has them. Axes that are not in `at`: 0."""
+        found = dict(self.numbers)
+        for ragged in self.program.ragged:
+            lengths = self.lengths[ragged.size]
+            axis = next(a.name for a in self.program.axes if a.extent.symbols == {ragged.over})
+            sequence = at.get(axis, 0)
+            found[ragged.size] = lengths[sequence] if sequence < len(lengths) else 0
+            found[start_of(ragged.size)] = sum(lengths[:sequence])
+            found[f"{ragged.size}.tokens"] = sum(lengths)
+        return found
+
+
+def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
+    """Show where a tile of a spec lies; without a position, which axes say where it is."""
+    program = load(source_of(wanted, given), wanted.parameters)
+    sizes, scalars = arguments(program, given, small=False)
+    integers = {name: value for name, value in scalars.items() if isinstance(value, int)}
+    variant = program.variant(wanted.target, {**dense(sizes), **integers})
+    if program.schedule(wanted.target) is not None and variant.schedule(wanted.target) is None:
+        fail(Code.NO_VARIANT, program.span, kernel=program.name)
+    scheduled = to_scheduled(variant, wanted.target)
+    plan = synchronise(scheduled)
+    verify(plan)
+    lengths = {name: value for name, value in sizes.items() if isinstance(value, list)}
+    place = _Place(scheduled.program.tile, scheduled, plan, {**dense(sizes), **integers}, lengths)
+    _check_name(asked.tile, place)
+    out = stdout()
+    if asked.at is None:
+        _print_axes(out, wanted, asked.tile, place)
+        return
+    at = _completed(asked.at, place, "--at")
+    values = place.values(at)
+    _check_range(at, place, values, "--at")
+    element = _completed({**asked.at, **asked.element}, place, "--element")
+    _check_range(element, place, values, "--element")
+    for axis, held in held_positions(asked.tile, scheduled, values, at).items():
+        if element[axis] not in held:
+            told = f"{axis} {held.start} to {held.stop - 1}"
+            wrong_usage("--element: the tile at --at does not hold it", got=f"{axis}={element[axis]}", wanted=told)
+    tile = place_tile(asked.tile, scheduled, plan, values, at, element)
+    if asked.svg is not None:
+        picture = svg(tile, f"{program.title}: {tile.name} at {_at(tile.at, tuple(tile.held))}")
+        publish({asked.svg.name: picture.encode()}, asked.svg.parent)
+    if asked.json:
+        out.print(json.dumps(as_json(tile), indent=1), markup=False)
+        return
+    _print(out, wanted, program, tile, sizes, tuple(dict.fromkeys([*asked.at, *tile.held])))
+    if asked.map:
+        _print_map(out, tile)
+    if asked.svg is not None:
+        out.print(f"wrote {asked.svg}", markup=False)
+
+
+# ---- what is asked for -----------------------------------------------------------------------------
+
+
+def _check_name(name: str, place: _Place) -> None:
+    moved = moved_by_tma(place.plan)
+    if name in moved:
+        return
+    program = place.program
+    known = [*(m.name for m in program.moves), *(d.name for d in program.definitions if d.output)]
+    if name not in known:
+        inputs = {m.tensor: m.name for m in program.moves}
+        hint = f"`{inputs[name]}` is a tile of it" if name in inputs else suggestion(name, known)
+        wrong_usage(f"{program.name} has no tile {name}", got=name, wanted=hint)
+    what = "stored in rows from registers" if any(t.name == name for t in program.tensors) else "read without TMA"
+    fail(Code.NOT_BOXED, declared(name, program).span, name=name, what=what, known=", ".join(moved) or "none")
+
+
+def _completed(given: Mapping[str, int], place: _Place, option: str) -> dict[str, int]:
+    """The position along every axis: those given, those that follow for split axes, and 0 along the others."""
+    program = place.program
+    axes = {a.name: a for a in program.axes}
+    for name in given:
+        if name not in axes:
+            wrong_usage(f"{option}: {program.name} has no axis {name}", got=name, wanted=suggestion(name, axes))
+    found = {name: given.get(name, 0) for name in axes}
+    values = place.values(found)
+    for axis in program.axes:
+        if axis.split is None:
+            continue
+        outer, inner = axis.split.outer, axis.split.inner
+        length = max(axes[inner].extent.evaluate(values), 1)
+        if axis.name in given:
+            parts = {outer: found[axis.name] // length, inner: found[axis.name] % length}
+            for part, position in parts.items():
+                if given.get(part, position) != position:
+                    wrong_usage(
+                        f"{option}: {part} follows from {axis.name}",
+                        got=f"{part}={given[part]}",
+                        wanted=f"{part}={position}, or leave it out",
+                    )
+            found |= parts
+        else:
+            found[axis.name] = found[outer] * length + found[inner]
+    return found
+
+
+def _check_range(at: Mapping[str, int], place: _Place, values: Mapping[str, int], option: str) -> None:
+    for axis in place.program.axes:
+        extent, position = axis.extent.evaluate(values), at[axis.name]
+        if not 0 <= position < extent:
+            wanted = f"0 to {extent - 1}" if extent > 0 else "longer axes"
+            wrong_usage(
+                f"{option}: {axis.name} has {extent} positions at these sizes; --size changes them",
+                got=f"{axis.name}={position}",
+                wanted=wanted,
+            )
+
+
+def _print_axes(out: Console, wanted: Wanted, name: str, place: _Place) -> None:
+    """The axes that say where a tile is, and a command that places it."""
+    axes = tile_axes(name, place.scheduled)
+    values = place.values({})
+    rows = []
+    for axis in axes:
+        block = extent_in_tile(axis, place.scheduled)
+        extent = place.program.axis(axis).extent
+        rows.append([axis, extent.evaluate(values), str(extent), f"{block} together" if block > 1 else "one at a time"])
+    out.print(f"{name} is where these axes are:", markup=False)
+    out.print(table(["axis", "positions", "which are", "held"], rows))
+    example = ",".join(f"{axis}={max(place.program.axis(axis).extent.evaluate(values) // 2, 0)}" for axis in axes)
+    parameters = "".join(f" -D {key}={value}" for key, value in wanted.parameters.items())
+    out.print(f"for example: tilegen explain {wanted.spec}{parameters} {name} --at {example}", markup=False)
+
+
+# ---- words -----------------------------------------------------------------------------------------
+
+
+def _at(at: Mapping[str, int], axes: tuple[str, ...]) -> str:
+    return ", ".join(f"{axis}={at[axis]}" for axis in axes)
+
+
+def _print(
+    out: Console,
+    wanted: Wanted,
+    program: TileProgram,
+    tile: TileGeometry,
+    sizes: Mapping[str, object],
+    axes: tuple[str, ...],
+) -> None:
+    source = program.source.line(tile.span.line).split("#")[0].strip()
+    out.print(Text.assemble((f"{wanted.spec}:{tile.span.line}", "dim"), "  ", (source, "bold")))
+    out.print(f"{program.title}: {', '.join(f'{k}={v}' for k, v in sizes.items())}", markup=False)
+    held = ", ".join(f"{a} {r.start} to {r.stop - 1}" for a, r in tile.held.items() if len(r) > 1)
+    out.print(f"at {_at(tile.at, axes)}, the tile holds {held or 'that position'}", markup=False)
+    out.print()
+    shape = ", ".join(map(str, tile.shape))
+    out.print(f"tensor map over {tile.tensor.name}[{shape}], contiguous; bytes count from its start", markup=False)
+    for line in map_text(tile.boxes[0].box.map).splitlines()[1:]:
+        out.print(line, markup=False)
+    out.print()
+    rows = [_box_row(tile, number) for number in range(len(tile.boxes))]
+    labels = ", ".join(tile.labels)
+    out.print(f"boxes, at [{labels}]", markup=False)
+    away = "not written" if tile.store else "filled with zeros"
+    out.print(table(["box", "of consumer", "coordinates", "inside", away, "begins at shared byte", "bytes"], rows))
+    brought = sum(_inside(b.box) for b in tile.boxes) - prod(len(r) for r in tile.held.values())
+    if brought > 0 and not tile.store:
+        out.print(f"{brought} elements of {tile.tensor.name} lie behind the ends of the axes: brought, never used")
+    for line in _barrier(tile):
+        out.print(line, markup=False)
+    out.print()
+    _print_corners(out, tile)
+    out.print()
+    _print_element(out, tile)
+
+
+def _inside(box: Box) -> int:
+    """Elements of a box that are inside of the tensor."""
+    return prod(map(len, box.inside))
+
+
+def _box_row(tile: TileGeometry, number: int) -> list[object]:
+    placed = tile.boxes[number]
+    box = placed.box
+    total, here = prod(box.shape), _inside(box)
+    clipped = [
+        f"{label} from {part.stop + at} on" if part.stop < count else f"{label} below {part.start + at}"
+        for label, count, part, at in zip(tile.labels, box.shape, box.inside, box.coordinates, strict=True)
+        if here and len(part) < count
+    ]
+    away = "none" if here == total else "all" if not here else f"{total - here} elements: {' and '.join(clipped)}"
+    whose = "" if placed.part is None else str(placed.part)
+    coordinates = f"[{', '.join(map(str, box.coordinates))}]"
+    return [number, whose, coordinates, f"{here} elements", away, placed.shared_byte, box.map.box_bytes]
+
+
+def _barrier(tile: TileGeometry) -> Iterator[str]:
+    b = tile.buffer
+    copies = f", {b.parts} copies, one a consumer" if b.parts > 1 else ""
+    stages = f"{b.stages} stages, {b.stage_bytes * b.parts} bytes apart" if b.stages > 1 else "one stage"
+    yield f"shared memory: {b.name} from byte {b.offset} on, {stages}{copies}"
+    if tile.barrier_bytes:
+        yield f"barrier: each full barrier expects {tile.barrier_bytes} bytes, what is filled among them"
+
+
+def _print_corners(out: Console, tile: TileGeometry) -> None:
+    number = tile.element.number
+    box = tile.boxes[number].box
+    rows: list[list[object]] = []
+    for corner in box.corners():
+        place = f"[{', '.join(map(str, box.position(corner)))}]"
+        byte = box.global_byte(corner)
+        rows.append([place, f"byte {byte}" if box.holds(corner) else f"outside of {tile.tensor.name}"])
+    out.print(f"corners of box {number}, in coordinates", markup=False)
+    out.print(table(["corner", f"in {tile.tensor.name}"], rows))
+
+
+def _print_element(out: Console, tile: TileGeometry) -> None:
+    e = tile.element
+    where = ", ".join(map(str, e.position))
+    place = f"byte {e.global_byte} of it" if e.inside else "outside of it"
+    out.print(f"element {tile.tensor.name}[{where}]: {place}", markup=False)
+    part = tile.boxes[e.number].part
+    slot = "the slot" if part is None else f"consumer {part}'s slot"
+    out.print(
+        f"  in box {e.number}, byte {e.slot_byte} of {slot}: shared byte {e.shared_byte} for stage 0, bank {e.bank}",
+        markup=False,
+    )
+
+
+# ---- the map ---------------------------------------------------------------------------------------
+
+_REPEAT = 8  # lines of 128 bytes
+_COLOURS = ("blue", "dark_orange", "green", "magenta", "red", "cyan", "yellow", "purple")
+
+
+def _print_map(out: Console, tile: TileGeometry) -> None:
+    """Shared memory of one copy, 128 bytes a line; of lines that are alike but for their positions only the first
+    eight."""
+    lines, marked = shared_lines(tile), element_piece(tile)
+    out.print()
+    copy = copy_of(tile)
+    whose = "" if copy is None else f" of consumer {copy}"
+    cells = "a cell is 16 bytes, by the positions of its first element; colours are places in the tensor's rows"
+    out.print(f"shared memory{whose}, 128 bytes a line: {cells}", markup=False)
+    width = max(len(_cell(p)) for line in lines for p in line if p is not None)
+    skipped = 0
+    for n, line in enumerate(lines):
+        if _seen(lines, n) and not any(p is not None and p.at == marked for p in line):
+            skipped += 1
+            continue
+        if skipped:
+            out.print(f"         … {skipped} lines like these", style="dim", markup=False)
+            skipped = 0
+        row = Text(f"{n * LINE:>7}  ", "dim")
+        for piece in line:
+            row.append_text(_styled(piece, marked, width))
+        out.print(row)
+    if skipped:
+        out.print(f"         … {skipped} lines like these", style="dim", markup=False)
+    away = "not written" if tile.store else "zeros"
+    legend = f"( ) outside of {tile.tensor.name}: {away} · ( * cut by its border · [[ ]] the element"
+    out.print(legend, markup=False)
+
+
+def _seen(lines: Lines, n: int) -> bool:
+    """Whether a line looks as the one eight lines above does: every swizzle repeats after that."""
+    return n >= _REPEAT and _looks(lines[n]) == _looks(lines[n - _REPEAT])
+
+
+def _looks(line: Sequence[Piece | None]) -> list[tuple[str, int] | None]:
+    return [None if p is None else (p.state, p.number) for p in line]
+
+
+def _cell(piece: Piece) -> str:
+    return ",".join(map(str, piece.at))
+
+
+def _styled(piece: Piece | None, marked: tuple[int, ...], width: int) -> Text:
+    if piece is None:
+        return Text(" " * (width + 5))
+    marks = {"inside": (" ", " "), "outside": ("(", ")"), "cut": ("(", "*")}[piece.state]
+    if piece.at == marked:
+        marks = ("[[", "]]")
+    style = "dim" if piece.state == "outside" else _COLOURS[piece.number % len(_COLOURS)]
+    return Text(f"{marks[0] + _cell(piece) + marks[1]:>{width + 4}} ", f"bold {style}" if piece.at == marked else style)
