@@ -24,6 +24,8 @@ from tilegen.oracle import random_inputs
 from tilegen.passes.pipeline import to_scheduled
 from tilegen.passes.synchronise import synchronise
 from tilegen.runtime.kernel import Kernel
+from tilegen.sema.loading import load
+from tilegen.syntax.reading import read_source
 from tilegen.targets.hopper.box import PIECE
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -174,7 +176,7 @@ def test_pieces_lie_where_their_elements_do() -> None:
     sizes = {"B": 1, "Sq": 40, "Sk": 100, "Hk": 1, "G": 1}
     scheduled = to_scheduled(kernel.program.variant("hopper", sizes))
     tiles = list(everywhere("k", scheduled, sizes))
-    for tile in tiles[:: len(tiles) // 50]:
+    for tile in tiles[:: len(tiles) // 8]:
         lines = shared_lines(tile)
         piece = lines[tile.element.slot_byte // 128][tile.element.slot_byte % 128 // PIECE]
         assert piece is not None
@@ -183,6 +185,24 @@ def test_pieces_lie_where_their_elements_do() -> None:
     states = {p.state for line in shared_lines(tiles[-1]) for p in line if p is not None}
     assert states == {"inside", "outside"}
     assert svg(tiles[-1], "a < b").count("a &lt; b") == 1
+
+
+@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.tile")), ids=lambda f: f.stem)
+def test_every_tile_of_every_sample_is_placed(sample: Path) -> None:
+    program = load(read_source(sample), {})
+    for variant in program.variants("hopper"):
+        scheduled = to_scheduled(variant)
+        plan = synchronise(scheduled)
+        sizes = {z.name: 3 if z.name in ("B", "H", "Hk", "G") else 136 for z in program.sizes}
+        values = sizes | {s.name: 5 for s in program.scalars}
+        for ragged in program.ragged:
+            values |= {f"{ragged.size}.tokens": 3 * 136, f"{ragged.size}.start": 136}
+        at = {a.name: 0 for a in program.axes}
+        assert moved_by_tma(plan)
+        for name in moved_by_tma(plan):
+            tile = place_tile(name, scheduled, plan, values, at, at)
+            assert tile.store or sum(b.box.map.box_bytes for b in tile.boxes) == tile.barrier_bytes * tile.buffer.parts
+            assert tile.element.inside
 
 
 def test_mistakes_are_named() -> None:
