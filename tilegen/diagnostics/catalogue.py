@@ -936,6 +936,55 @@ class Code(enum.Enum):
     # ---- MLS programs (tilegen.targets.mls, tilegen.emulate.mls) ----
     MLS_SYNTAX = Entry("this is no MLS assembly: {what}", ("see docs/mls.md, section 8, for the form of a line",))
     MLS_PROGRAM = Entry("no MLS machine can run this: {what}", ("docs/mls.md says what each instruction takes",))
+    MLS_CARRY = Entry(
+        "{what}",
+        ("add the high words with s_addc_u32, right behind the s_add_u32 of the low words",),
+        "a 64-bit address lives in two 32-bit registers, and the carry between them is the program's affair",
+    )
+    MLS_TAIL = Entry(
+        "{what}",
+        ("branch around the load where its filter reaches the tile's size, and write zeros over the lines",),
+        "a filter hides lines from the data, not from the address unit",
+    )
+    MLS_DIRTY_LDS = Entry(
+        "{what}",
+        ("load every byte that is read, or write zeros over it, in each generation of its slot",),
+        "LDS holds whatever was there before, and 0 * NaN is NaN",
+    )
+    MLS_PAGE_FAULT = Entry(
+        "{what}",
+        ("compare base, stride and filter with the tensor's extents: nothing else bounds an access",),
+        "nothing in a matrix load's descriptor bounds its accesses",
+    )
+    MLS_OUTSIDE = Entry(
+        "{what}",
+        ("compare base, stride and filter with the tensor's extents: nothing else bounds an access",),
+        "the page is mapped, so that hardware would not notice",
+    )
+    MLS_WRONG_ELEMENT = Entry(
+        "{what}",
+        ("compare the address, the stride, the filter and the place in LDS with what the braces say",),
+        "what stands in braces says which elements are moved",
+    )
+    MLS_RACE = Entry(
+        "{what}",
+        ("wait with s_waitcnt for what a wave has outstanding, and then meet at s_barrier",),
+        "a wait orders one wave; others are ordered by the barrier that follows it",
+    )
+    MLS_NOT_WAITED = Entry(
+        "{what}",
+        ("put an s_waitcnt in front of it",),
+        "the registers of a load are undefined until it has been waited for",
+    )
+    MLS_UNINITIALISED = Entry("{what}", ("write the register on every path that leads here",))
+    MLS_BAD_ACCESS = Entry("{what}", ("docs/mls.md gives the alignment and range of each address",))
+    MLS_STORE = Entry(
+        "{what}",
+        ("compare the store's addresses and the lanes that EXEC leaves on with the output's extents",),
+        "every element of an output is written exactly once",
+    )
+    MLS_HANG = Entry("{what}", ("let all waves of a workgroup pass the same barriers",))
+    MLS_STEP_LIMIT = Entry("{what}", ("a loop may not end",))
     # ---- commands (tilegen.cli) ----
     BAD_USAGE = Entry("{what}", ("see `{command} --help`",))
     SIZES_TOO_LARGE = Entry(
