@@ -16,13 +16,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tilegen.cli.console import stdout, table
-from tilegen.cli.main import TARGETS, main
+from tilegen.cli.main import DEFECTS, TARGETS, main
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.ir.tile import TileProgram
 from tilegen.passes import pipeline
 from tilegen.passes.pipeline import lower
+from tilegen.targets.mls.lower import movement
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 COPY = str(SAMPLES / "copy.tile")
@@ -144,7 +145,13 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("check", FA3, "-D", "D=3"), "32 .. 256 by 8"),
         (("check", FA3, "-D", "X=3"), "X"),
         (("check", FA3, "-D", "D"), "-D takes name=value"),
-        (("check", COPY, "--target", "mls"), "mls"),
+        (("bench", COPY, "--target", "mls"), "'mls' is not 'hopper'"),
+        (("run", COPY, "--defect", "carry"), "--defect is of the target mls"),
+        (("build", COPY, "--defect", "carry"), "--defect is of the target mls"),
+        (("check", COPY, "--defect", "carry"), "--defect is of the target mls"),
+        (("build", COPY, "--target", "mls", "--emit", "cu"), "wanted: mls"),
+        (("build", COPY, "--target", "mls", "--size", "M=8"), "--size chooses among tuned schedules of hopper"),
+        (("build", COPY, "--target", "mls", "--tuned"), "--tuned is of the target hopper"),
         (("check", COPY, "--nonsense"), "--nonsense"),
         (("frobnicate",), "frobnicate"),
         (("run", COPY, "--size", "M=x"), "--size M is no number"),
@@ -165,7 +172,7 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("run", FA3, "--size", "scale=nan"), "error[SCALAR_CONSTRAINT]"),
         (("check", FA3, "-D", "causal=True"), "true or false: did you mean `true`?"),
         (("check", FA3, "-D", "causal=0"), "true or false: did you mean `false`?"),
-        (("check", FA3, "--target", "cuda"), "'cuda' is not 'hopper'"),
+        (("check", FA3, "--target", "cuda"), "'cuda' is not one of 'hopper', 'mls'"),
     ],
 )
 def test_wrong_usage_is_answered_in_words_with_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
@@ -177,7 +184,8 @@ def test_a_constraint_that_is_broken_is_quoted_once() -> None:
 
 
 def test_the_targets_offered_are_those_that_there_are() -> None:
-    assert TARGETS == pipeline.TARGETS
+    assert (*pipeline.TARGETS, "mls") == TARGETS
+    assert movement.DEFECTS == DEFECTS
 
 
 def test_memory_that_cannot_be_had_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

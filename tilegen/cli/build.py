@@ -9,7 +9,7 @@ from tilegen.cli.compile import compile_spec
 from tilegen.cli.console import stdout
 from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
-from tilegen.cli.usage import wrong_usage
+from tilegen.cli.usage import no_defect, wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.plan_text import print_plan
@@ -27,8 +27,14 @@ EMITTED: dict[str, Callable[[Built], str | bytes]] = {
 }
 
 
-def build_command(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes) -> None:
+def build_command(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes, defect: str | None = None) -> None:
     """Write the files named in `emit` (None: every one) to `folder`, all or none; print what the kernel needs."""
+    if wanted.target == "mls":
+        from tilegen.cli.mls import build_mls
+
+        build_mls(wanted, folder, emit, sizes, defect)
+        return
+    no_defect(defect)
     extensions = list(EMITTED) if emit is None else _extensions(emit)
     if sizes and not wanted.tuned:
         wrong_usage(

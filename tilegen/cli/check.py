@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from tilegen.cli.compile import compile_spec, headings, how_long, remarks
 from tilegen.cli.console import stdout
+from tilegen.cli.usage import no_defect
 from tilegen.cli.values import Wanted
 from tilegen.runtime.compilation import Compilation
 
 
-def check_command(wanted: Wanted) -> None:
+def check_command(wanted: Wanted, defect: str | None = None) -> None:
     """Compile the spec and say that nothing is wrong, or fail with all that is."""
+    if wanted.target == "mls":
+        from tilegen.cli.mls import check_mls
+
+        check_mls(wanted, defect)
+        return
+    no_defect(defect)
     done, seconds = compile_spec(wanted)
     out = stdout()
     for line in (*_notes(done), *remarks(done)):

@@ -25,11 +25,15 @@ Examples:
 Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 """
 
-TARGETS = ("hopper",)  # those of tilegen.passes.pipeline, which takes time to load
+TARGETS = ("hopper", "mls")
+DEFECTS = ("carry", "tail", "dirty-lds")  # those of tilegen.targets.mls, which takes time to load
 
 
-def _wanted(argument: str, *, tunable: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The argument and the options of what to compile, which the command is given as one. `tunable`: --tuned too."""
+def _wanted(
+    argument: str, *, tunable: bool = True, targets: tuple[str, ...] = TARGETS[:1]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument and the options of what to compile, which the command is given as one. `tunable`: --tuned too.
+    targets: the machines that the command is for."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -43,7 +47,8 @@ def _wanted(argument: str, *, tunable: bool = True) -> Callable[[Callable[..., N
         ) -> None:
             command(values.Wanted(spec, parameters, target, not no_cache, tuned), **options)
 
-        for option in reversed(_OPTIONS if tunable else _OPTIONS[:-1]):
+        options = (_OPTIONS[0], _target(targets), *(_OPTIONS[1:] if tunable else _OPTIONS[1:-1]))
+        for option in reversed(options):
             called = option(called)
         return click.argument("spec", metavar=argument, callback=lambda _context, _argument, name: values.file(name))(
             called
@@ -61,15 +66,25 @@ _OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
         callback=lambda _context, _option, pairs: values.parameters(pairs),
         help="Bind a parameter of the kernel: -D D=64 -D causal=true -D T=f16.",
     ),
-    click.option(
-        "--target",
-        type=click.Choice(TARGETS),
-        default=TARGETS[0],
-        show_default=True,
-        help="The machine to compile for.",
-    ),
     click.option("--no-cache", is_flag=True, help="Compile even if this was compiled before, and do not keep it."),
     click.option("--tuned", is_flag=True, help="With the schedule that `tilegen tune` kept for this GPU, if any."),
+)
+
+
+def _target(targets: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--target",
+        type=click.Choice(targets),
+        default=targets[0],
+        show_default=True,
+        help="The machine to compile for.",
+    )
+
+
+_DEFECT = click.option(
+    "--defect",
+    type=click.Choice(DEFECTS),
+    help="With --target mls: leave out what prevents this fault, to see it found.",
 )
 
 
@@ -100,8 +115,8 @@ def main() -> None:
     """Compile .tile specs to Hopper kernels whose data movement is derived and checked, and run them."""
 
 
-@main.command(short_help="Compile a spec; write CUDA, PTX, cubin, SASS and plan.")
-@_wanted("SPEC")
+@main.command(short_help="Compile a spec; write CUDA, PTX, cubin, SASS, plan, or MLS.")
+@_wanted("SPEC", targets=TARGETS)
 @click.option(
     "-o",
     "folder",
@@ -112,39 +127,43 @@ def main() -> None:
 )
 @click.option("--emit", metavar="LIST", help="Which files to write: plan.txt,cu … Default: all.")
 @_sizes("With --tuned, the sizes to build for; without them, the schedule that was found last is taken.")
-def build(wanted: values.Wanted, folder: Path, emit: str | None, sizes: values.Sizes) -> None:
-    """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt.
+@_DEFECT
+def build(wanted: values.Wanted, folder: Path, emit: str | None, sizes: values.Sizes, defect: str | None) -> None:
+    """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt; for mls NAME.mls.
 
     Where the schedule depends on sizes, each variant has files of its own: NAME.1.cu, NAME.2.cu and so on.
     The files appear all together or, if anything is wrong, not at all.
     """
     from tilegen.cli.build import build_command
 
-    build_command(wanted, folder, emit, sizes)
+    build_command(wanted, folder, emit, sizes, defect)
 
 
 @main.command(short_help="Check a spec without writing anything.")
-@_wanted("SPEC")
-def check(wanted: values.Wanted) -> None:
+@_wanted("SPEC", targets=TARGETS)
+@_DEFECT
+def check(wanted: values.Wanted, defect: str | None) -> None:
     """Run every static check on SPEC, those on the machine code among them. Writes no files."""
     from tilegen.cli.check import check_command
 
-    check_command(wanted)
+    check_command(wanted, defect)
 
 
 @main.command(short_help="Run a spec on random data and compare with exact results.")
-@_wanted("SPEC")
+@_wanted("SPEC", targets=TARGETS)
 @_sizes("Sizes and scalars: Sq=300,Sk=77,scale=0.1; a ragged axis takes a list: Sq=[0,9,130].")
 @click.option("--emulate", is_flag=True, help="Run the PTX on the CPU even if there is a GPU.")
 @_SEED
-def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int) -> None:
+@_DEFECT
+def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, seed: int, defect: str | None) -> None:
     """Run SPEC on random data and compare every output with the float64 value of its equations.
 
-    Runs on the GPU if there is one, and otherwise runs the generated PTX on the CPU.
+    Runs on the GPU if there is one, and otherwise runs the generated PTX on the CPU. For mls the assembly runs in its
+    emulator, on tensors that lie across 4 GiB and end where a page does.
     """
     from tilegen.cli.run import run_command
 
-    run_command(wanted, sizes, emulate, seed)
+    run_command(wanted, sizes, emulate, seed, defect)
 
 
 @main.command(short_help="Time a spec on the GPU beside its peers.")

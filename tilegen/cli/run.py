@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from tilegen.cli.compile import choose, how_long, plan_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu, run_kernel
 from tilegen.cli.memory import within_memory
-from tilegen.cli.usage import wrong_usage
+from tilegen.cli.usage import no_defect, wrong_usage
 from tilegen.cli.values import Sizes, SizeValue, Wanted
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
@@ -46,8 +46,14 @@ class Judged:
     comparison: Comparison
 
 
-def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
+def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: str | None = None) -> None:
     """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
+    if wanted.target == "mls":
+        from tilegen.cli.mls import run_mls
+
+        run_mls(wanted, given, seed, defect)
+        return
+    no_defect(defect)
     done, seconds = plan_spec(wanted, given)
     device = None if emulate else gpu()
     sizes, scalars = arguments(done.program, given, small=device is None)
@@ -57,15 +63,21 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int) -> None:
 
     out = stdout()
     out.print(done.title, style="bold", markup=False)
-    out.print(", ".join(f"{name}={_number(value)}" for name, value in {**sizes, **scalars}.items()), markup=False)
+    out.print(numbers({**sizes, **scalars}), markup=False)
     if chosen.heading:
         out.print(chosen.heading, markup=False)
     where = f"on {device.name}" if device else "the PTX in the emulator" + ("" if emulate else ": no Hopper GPU here")
     out.print(f"{where}, random data with seed {seed}", markup=False)
 
+    print_judged(done.program, judged, f"time: {time}; {how_long(done, seconds + chosen.seconds)}")
+
+
+def print_judged(program: TileProgram, judged: Sequence[Judged], time: str) -> None:
+    """The table of outputs and the time; fails with RESULT_WRONG for each that is wrong."""
+    out = stdout()
     out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
-    out.print(f"time: {time}; {how_long(done, seconds + chosen.seconds)}", markup=False)
-    wrong = tuple(_wrong(done.program, j) for j in judged if not j.comparison.right)
+    out.print(time, markup=False)
+    wrong = tuple(_wrong(program, j) for j in judged if not j.comparison.right)
     if wrong:
         raise TilegenError(wrong)
 
@@ -82,12 +94,16 @@ def _judged(
     inputs = random_inputs(program, sizes, seed)
     results = evaluate(program, sizes, scalars, inputs)
     outcome = run_kernel(kernel, inputs, poisoned(program, sizes), {**dense(sizes), **scalars}, on_gpu)
-    judged = [
+    return judge(program, results, outcome.outputs), outcome.time
+
+
+def judge(program: TileProgram, results: Mapping[str, Result], outputs: Mapping[str, npt.NDArray[Any]]) -> list[Judged]:
+    """Each output of a run beside what it should be."""
+    return [
         Judged(name, result, got, compare(result, got, batch_axes(program, name)))
         for name, result in results.items()
-        for got in (outcome.outputs[name],)
+        for got in (outputs[name],)
     ]
-    return judged, outcome.time
 
 
 def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str, int | list[int]], dict[str, float]]:
@@ -141,6 +157,11 @@ def _scalar(name: str, value: SizeValue) -> int | float:
 def dense(sizes: Mapping[str, int | list[int]]) -> dict[str, int]:
     """The sizes that are numbers: those of the others come as an array."""
     return {name: value for name, value in sizes.items() if isinstance(value, int)}
+
+
+def numbers(values: Mapping[str, SizeValue]) -> str:
+    """Sizes and scalars in one line."""
+    return ", ".join(f"{name}={_number(value)}" for name, value in values.items())
 
 
 def _number(value: SizeValue) -> str:

@@ -14,3 +14,9 @@ def wrong_usage(what: str, *, got: str = "", wanted: str = "") -> NoReturn:
     context = click.get_current_context(silent=True)
     command = f"tilegen {context.info_name}" if context is not None and context.parent is not None else "tilegen"
     fail(Code.BAD_USAGE, None, got=got, wanted=wanted, what=what, command=command)
+
+
+def no_defect(defect: str | None) -> None:
+    """Fail with BAD_USAGE where a defect is asked for of a machine that has none."""
+    if defect is not None:
+        wrong_usage("--defect is of the target mls", got=f"--defect {defect}", wanted="--target mls with it")

@@ -220,7 +220,10 @@ class Code(enum.Enum):
     DIRECTIVE_WORD = Entry("`{directive}` does not know this word", ("choose one that it knows",))
     NAMED_TWICE = Entry("`{name}` is named twice here", ("name it once",))
     # ---- schedules and lowering (tilegen.passes) ----
-    TARGET_UNSUPPORTED = Entry("there is no lowering to {target} yet", ("build for hopper",))
+    TARGET_UNSUPPORTED = Entry(
+        "there is no plan for {target} here",
+        ("compile for hopper", "for mls there are `tilegen build --target mls` and `tilegen run --target mls`"),
+    )
     RAGGED_BATCHES = Entry(
         "an axis along {over} is to say which sequence is meant, and it is not the only one or there is none",
         ("let every ragged size differ along one size, and index that by one axis",),
@@ -985,7 +988,31 @@ class Code(enum.Enum):
     )
     MLS_HANG = Entry("{what}", ("let all waves of a workgroup pass the same barriers",))
     MLS_STEP_LIMIT = Entry("{what}", ("a loop may not end",))
+    # ---- lowering to MLS (tilegen.passes.synchronise_mls, tilegen.targets.mls) ----
+    MLS_UNSUPPORTED = Entry("this is not built for mls: {what}", ("build for hopper", "write it in another way"))
+    MLS_LDS = Entry(
+        "the tiles do not fit into the LDS of an MLS workgroup, in the smallest blocks that were tried",
+        ("state smaller blocks: `schedule mls {{ block … }}`", "hold fewer positions of an axis in a tile"),
+        "a workgroup has 64 KiB of LDS (docs/mls.md)",
+    )
+    MLS_REGISTERS = Entry(
+        "a wave has too few {kind} for this, in the smallest blocks that were tried",
+        ("state smaller blocks: `schedule mls {{ block … }}`", "compute it in several equations or kernels"),
+        "a wave has 102 scalar registers, and 256 vector registers a lane (docs/mls.md)",
+    )
+    MLS_WAVES = Entry(
+        "waves come in groups of four, which share out 64 rows",
+        ("state how many: `waves 4`",),
+    )
+    MLS_PREFETCH = Entry(
+        "a streamed tile is brought in time or one block ahead",
+        ("`prefetch 2` for two stages, `prefetch 1` for one",),
+    )
     # ---- commands (tilegen.cli) ----
+    MLS_DEFECT_UNMET = Entry(
+        "at these sizes nothing meets the defect {defect}, and the results are right",
+        ("leave --size out: the sizes chosen then meet it",),
+    )
     BAD_USAGE = Entry("{what}", ("see `{command} --help`",))
     SIZES_TOO_LARGE = Entry(
         "the arrays of {kernel} do not fit into this machine's memory at these sizes, {sizes}",

@@ -23,7 +23,7 @@ from tilegen.passes.schedule import schedule
 from tilegen.passes.synchronise import synchronise
 from tilegen.passes.tokens import as_tokens
 
-TARGETS = ("hopper",)
+TARGETS = ("hopper",)  # of plans; `synchronise_mls` makes others
 
 
 def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:

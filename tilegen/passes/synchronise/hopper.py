@@ -69,7 +69,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     if s.program.tile.ragged:
         unit_axes(s)  # refuses sequences that no items can be made of
     check_rows(s)
-    _check_products(s)
+    check_factors(s)
+    _check_ends(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in tiles_in_shared(s)}
     for t in s.tiles:
         if t.hint and t.tile not in geometries:
@@ -130,7 +131,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     )
 
 
-def _check_products(s: Scheduled) -> None:
+def check_factors(s: Scheduled) -> None:
     """A product contracts one axis, and its second factor is a tile: of two factors the one without rows."""
     tiles = {m.name for m in s.program.tile.moves}
     for o in s.program.ops:
@@ -140,6 +141,11 @@ def _check_products(s: Scheduled) -> None:
             computed = [n for n in (o.a, o.b) if n not in tiles]
             if len(computed) == 2 or any(not _rows_in(s.op(n).axes, s) for n in computed):
                 fail(Code.SECOND_FACTOR_IN_REGISTERS, o.span, product=o.statement)
+
+
+def _check_ends(s: Scheduled) -> None:
+    for o in s.program.ops:
+        if isinstance(o, Product):
             _check_end(o, s)
 
 

@@ -1,0 +1,281 @@
+"""Specs on the MLS machine: every sample, defects put back, schedules, and what is refused by name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.mls_shapes import outcome, shapes
+from tilegen.cli.main import main
+from tilegen.cli.mls import emulated
+from tilegen.cli.run import arguments
+from tilegen.cli.values import Sizes
+from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.tile import TileProgram
+from tilegen.sema.loading import load
+from tilegen.syntax.span import Source
+from tilegen.targets.mls.build import MlsBuilt, build
+from tilegen.targets.mls.parsing import parse
+from tilegen.targets.mls.verify import verify
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+NAMES = sorted(path.stem for path in SAMPLES.glob("*.tile"))
+ATTENTION: Sizes = {"B": 1, "Sq": 35, "Sk": 70, "Hk": 1, "G": 2}
+SIZES: dict[str, Sizes] = {
+    "attention_bias": {**ATTENTION, "Sk": 72},
+    "attention_chunks": {"B": 1, "N": 2, "C": 40, "Hk": 1, "G": 2},
+    "attention_global_tokens": {**ATTENTION, "globals": 3, "window": 9},
+    "attention_window": {**ATTENTION, "left": 20, "right": 3},
+    "attention_prefix_lm": {**ATTENTION, "prefix": 33},
+    "copy": {"M": 37, "N": 72},
+    "fa3_varlen": {"Sq": [0, 9, 70], "Sk": [5, 9, 40], "Hk": 1, "G": 2},
+    "gemm": {"M": 37, "N": 72, "K": 88},
+    "gemm_bias_gelu": {"M": 37, "N": 72, "K": 88},
+    "gemm_logsumexp": {"M": 37, "V": 75},
+    "row_softmax": {"M": 37, "N": 88},
+    "swiglu": {"M": 37, "N": 72, "K": 88},
+}
+DEFECTS = {"carry": "MLS_CARRY", "tail": "MLS_TAIL", "dirty-lds": "MLS_DIRTY_LDS"}
+
+
+def sample(name: str, **parameters: str) -> TileProgram:
+    return load(SAMPLES / f"{name}.tile", parameters)
+
+
+def check(program: TileProgram, given: Sizes, built: MlsBuilt | None = None, *, straddle: bool = False) -> None:
+    """Run it on random data, and hold every output against the oracle."""
+    sizes, scalars = arguments(program, given, small=True)
+    trial = emulated(built or build(program), program, sizes, scalars, 1, straddle=straddle)
+    assert trial.judged
+    for judged in trial.judged:
+        assert judged.comparison.right, (judged.name, judged.comparison)
+
+
+def refused(text: str, **parameters: str) -> Diagnostic:
+    with pytest.raises(TilegenError) as error:
+        build(load(Source("t.tile", text), parameters))
+    (found,) = error.value.diagnostics
+    return found
+
+
+# ---- results ----
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_is_right(name: str) -> None:
+    check(sample(name), SIZES.get(name, ATTENTION))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sizes"),
+    [
+        ({"D": "64", "causal": "true"}, {**ATTENTION, "G": 4}),
+        ({"D": "64", "causal": "true"}, {**ATTENTION, "G": 1, "Sq": 70, "Sk": 33}),
+        ({"D": "72"}, ATTENTION),  # columns that no matrix instruction divides
+        ({"D": "64", "causal": "true"}, {**ATTENTION, "Sq": 5, "Sk": 2}),  # rows that see no key
+        ({"D": "64"}, {**ATTENTION, "Sk": 0}),
+    ],
+)
+def test_attention_is_right_for_other_parameters(parameters: dict[str, str], sizes: Sizes) -> None:
+    check(sample("fa3_fwd", **parameters), sizes)
+
+
+def test_numbers_of_32_bits_are_moved_as_they_are() -> None:
+    check(sample("copy", T="f32"), {"M": 33, "N": 20})
+
+
+def test_random_shapes_are_right() -> None:
+    """A few of what `benchmarks/mls_shapes.py` runs."""
+    found = [outcome(shape, n) for n, shape in enumerate(shapes(8, 7, most=90))]
+    assert len({f["shape"].split()[0] for f in found}) > 3
+    assert [f for f in found if not f["right"]] == []
+
+
+# ---- the program ----
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_text_of_a_sample_is_read_back_to_its_program(name: str) -> None:
+    built = build(sample(name))
+    assert verify(built.program) == []
+    assert parse(Source(f"{name}.mls", built.text)) == built.program
+
+
+def test_the_text_shows_the_lines_of_the_spec() -> None:
+    program = sample("fa3_fwd")
+    text = build(program).text
+    for line in (15, 16, 17, 19, 20, 21, 22):
+        assert f"; {program.source.name}:{line}: {program.source.line(line).strip()}" in text
+
+
+def test_every_sum_of_an_address_carries() -> None:
+    """Low words are added without, high words with a carry, one behind the other."""
+    lines = build(sample("fa3_fwd")).text.splitlines()
+    sums = [n for n, line in enumerate(lines) if "base, low word" in line]
+    assert len(sums) > 6
+    assert all(lines[n].lstrip().startswith("s_add_u32") for n in sums)
+    assert all(lines[n + 1].lstrip().startswith("s_addc_u32") for n in sums)
+
+
+# ---- defects ----
+
+
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_found_and_named(defect: str, name: str, tmp_path: Path) -> None:
+    arguments = ["run", str(SAMPLES / f"{name}.tile"), "--target", "mls", "--defect", defect]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1, result.output
+    report = result.output.replace("\n", " ")
+    assert f"error[{DEFECTS[defect]}]: defect {defect}: tile " in report
+    assert re.search(r"`(matrix_load|ds_read_matrix)_\w+ ", report)
+    assert re.search(r"[A-Z]\[\d+(, \d+)*\]|past the end of [A-Z]", report)  # the element
+    assert re.search(r"0x[0-9a-f]+|byte \d+ of LDS", report)  # the address
+
+
+def test_a_defect_that_the_sizes_do_not_meet_is_told_of() -> None:
+    arguments = ["run", str(SAMPLES / "copy.tile"), "--target", "mls", "--size", "M=64,N=64", "--defect", "tail"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "error[MLS_DEFECT_UNMET]" in result.output
+
+
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
+def test_without_defects_the_same_situations_are_right(name: str) -> None:
+    program = sample(name)
+    check(program, {}, straddle=False)
+    check(program, SIZES.get(name, ATTENTION), straddle=True)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_marked_in_the_text_and_changes_nothing_else(defect: str) -> None:
+    program = sample("gemm")
+    right, wrong = build(program).text.splitlines(), build(program, frozenset({defect})).text.splitlines()
+    assert f"; defect {defect}: put in on purpose" in wrong
+    assert not any("defect" in line for line in right)
+    assert sum(f"defect {defect}" in line for line in wrong) > 1
+
+
+# ---- schedules ----
+
+PRODUCT = """kernel product(N: int = 64) {
+  size   M, K
+  input  A: bf16[M, K]
+  input  B: bf16[N, K]
+  output C: f32[M, N]
+  tile a[m, k] = A[m, k]
+  tile b[n, k] = B[n, k]
+  C[m, n] = sum[k](a[m, k] * b[n, k])
+  SCHEDULE
+}
+"""
+
+
+def product(schedule: str = "") -> TileProgram:
+    return load(Source("t.tile", PRODUCT.replace("SCHEDULE", schedule)), {})
+
+
+def test_a_schedule_says_blocks_waves_and_stages() -> None:
+    program = product("schedule mls { block k 32  waves 8  prefetch 1  walk k down }")
+    built = build(program)
+    assert built.program.waves == 8
+    assert dict(built.plan.blocks) == {"m": 128, "n": 64, "k": 32}
+    assert [r.depth for r in built.plan.rings] == [1, 1]
+    check(program, {"M": 150, "K": 88}, built)
+
+
+def test_blocks_shrink_until_lds_holds_them() -> None:
+    wide, narrow = build(sample("fa3_fwd", D="64")).plan, build(sample("fa3_fwd", D="256")).plan
+    assert dict(wide.blocks)["j"] > dict(narrow.blocks)["j"]
+    assert max(p.lds_bytes for p in (wide, narrow)) <= 64 << 10
+
+
+def test_each_schedule_is_a_program_of_its_own(tmp_path: Path) -> None:
+    spec = tmp_path / "product.tile"
+    schedules = "schedule mls if M <= 64 { block k 32 } schedule mls { block k 64 }"
+    spec.write_text(PRODUCT.replace("SCHEDULE", schedules), encoding="utf-8")
+    result = CliRunner().invoke(main, ["build", str(spec), "--target", "mls", "-o", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert {p.name for p in tmp_path.glob("*.mls")} == {"product.1.mls", "product.2.mls"}
+    result = CliRunner().invoke(main, ["run", str(spec), "--target", "mls", "--size", "M=40,K=72"])
+    assert result.exit_code == 0, result.output
+
+
+# ---- refusals ----
+
+
+def test_what_lds_cannot_hold_is_refused_with_its_bytes() -> None:
+    found = refused(PRODUCT.replace("SCHEDULE", "schedule mls { block k 256  waves 16 }"))
+    assert found.code == "MLS_LDS"
+    assert "a 1 x 131072, b 1 x 32768" in found.got  # of the smallest choice
+    assert found.wanted == "at most 65536"
+
+
+def test_what_registers_cannot_hold_is_refused() -> None:
+    text = """kernel wide {
+      size   M, K
+      input  A: bf16[M, K]
+      input  B: bf16[K, 256]
+      input  C: bf16[K, 256]
+      input  D: bf16[K, 256]
+      input  E: bf16[K, 256]
+      output Y: bf16[M, 256]
+      tile a[m, k] = A[m, k]
+      tile b[k, n] = B[k, n]
+      tile c[k, n] = C[k, n]
+      tile d[k, n] = D[k, n]
+      tile e[k, n] = E[k, n]
+      Y[m, n] = sum[k](a[m, k] * b[k, n]) * sum[k](a[m, k] * c[k, n])
+                + sum[k](a[m, k] * d[k, n]) * sum[k](a[m, k] * e[k, n])
+    }"""
+    found = refused(text)
+    assert found.code == "MLS_REGISTERS"
+    assert found.wanted == "at most 256"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "code"),
+    [
+        ("waves 6", "MLS_WAVES"),
+        ("waves 20", "MLS_WAVES"),
+        ("prefetch 3", "MLS_PREFETCH"),
+        ("stale_max", "DIRECTIVE_UNSUPPORTED"),
+        ("take_turns over C", "DIRECTIVE_UNSUPPORTED"),
+        ("isolate exact", "DIRECTIVE_UNSUPPORTED"),
+    ],
+)
+def test_directives_that_mean_nothing_here_are_refused(schedule: str, code: str) -> None:
+    assert refused(PRODUCT.replace("SCHEDULE", f"schedule mls {{ {schedule} }}")).code == code
+
+
+def test_a_tile_that_begins_before_its_tensor_is_refused() -> None:
+    text = """kernel shifted {
+      size   M, N
+      input  X: bf16[M, N]
+      output Y: bf16[M, N] else 0
+      axis   i in M, j in N
+      domain i: i >= 1
+      tile x[i, j] = X[i - 1, j]
+      Y[i, j] = x[i, j]
+    }"""
+    found = refused(text)
+    assert found.code == "MLS_UNSUPPORTED"
+    assert "which can begin before its tensor" in found.message
+
+
+def test_rows_that_are_no_whole_lines_are_refused_by_name() -> None:
+    with pytest.raises(TilegenError) as error:
+        check(sample("copy"), {"M": 9, "N": 12})
+    assert "ARRAY_ALIGNMENT" in {d.code for d in error.value.diagnostics}
+
+
+def test_the_plan_is_data() -> None:
+    """Equal for equal specs, so that a program depends on nothing else."""
+    first, second = (build(sample("gemm")) for _ in range(2))
+    assert first == second
+    assert replace(first.plan, waves=8) != second.plan

@@ -1,0 +1,307 @@
+"""The MLS plan: what every wave does, in order.
+
+A streamed tile of depth 2 is brought one block ahead: at the head of an iteration the waves wait for their own loads
+of its block, meet, and issue those of the next one into the stage that all of them have left. With depth 1 they meet,
+load, wait and meet again. Nothing else needs a wait: what a wave reads from LDS it awaits itself, where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Exponent, FoldedOp, Output, Product, Reduce, Rescale
+from tilegen.ir.mls_plan import WAVES, Barrier, MlsOperation, MlsPlan, ReadItem, TileOperand, WaitLoads, WaveProduct
+from tilegen.ir.plan import (
+    For,
+    FragmentOperand,
+    If,
+    Init,
+    IntValue,
+    ItemTable,
+    Let,
+    QuadReduce,
+    Ring,
+    TensorShape,
+    Value,
+)
+from tilegen.ir.scheduled import Batch, Item, Phase, Scheduled, Step, Straight, Stream
+from tilegen.ir.tile import TileProgram
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
+from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
+from tilegen.passes.synchronise.geometry import TileGeometry, tile_geometry
+from tilegen.passes.synchronise.hopper import check_factors, tiles_in_shared
+from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
+from tilegen.passes.synchronise.rows import check_rows, row_part
+from tilegen.passes.synchronise.sequences import sequence_table, unit_lets
+from tilegen.passes.synchronise.stores import Stores
+from tilegen.passes.synchronise.values import Values
+from tilegen.passes.synchronise.work import ITEM, decode, split_lets, total_items
+from tilegen.passes.synchronise_mls.rings import aim, fetch, read_from, rings
+
+STEP = 16  # columns and contracted positions of a matrix instruction
+_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
+    """The plan of a scheduled program. Raises TilegenError for what cannot be, and for tiles that LDS does not hold."""
+    check_rows(s)
+    check_factors(s)
+    tiles = {t: tile_geometry(s.program.tile.move(t), s) for t in tiles_in_shared(s)}
+    held, top = rings(s, tiles)
+    # what the values ask of a ring is whether consumers hold parts of their own: here they never do
+    parts = {r.tile: Ring(r.tile, r.tile, r.depth, 1, 0, 0, 0, 0, "", 0, r.span) for r in held}
+    context = Context(s, tiles, parts, storage(s))
+    values = Values(context)
+    body = _Waves(context, values, Stores(context, 0)).build()
+    program = s.program.tile
+    table = _items(s, body) if program.ragged else None
+    if table is not None:
+        body = (ReadItem(table.fields, s.order.span), *body)
+    return MlsPlan(
+        name=program.name,
+        source=program.source,
+        tensors=tuple(
+            TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors
+        ),
+        scalars=_scalars(program, body, table),
+        rings=held,
+        fragments=values.fragments(),
+        body=body,
+        waves=WAVES * s.workers.count,
+        lds_bytes=top,
+        items=total_items(s),
+        title=program.title,
+        blocks=tuple((r.axis, r.block) for r in s.roles if r.block > 1),
+        table=table,
+        notes=_notes(s, tiles),
+        guard=guard,
+    )
+
+
+def _items(s: Scheduled, body: tuple[MlsOperation, ...]) -> ItemTable:
+    """How the host lists items of sequences, and what of each the kernel uses."""
+    lets = (*unit_lets(s), *split_lets(s))
+    return sequence_table(s, ITEM, lets, Int(1), set(symbols_in(body)), Int(1))
+
+
+def _scalars(
+    program: TileProgram, body: tuple[MlsOperation, ...], table: ItemTable | None
+) -> tuple[tuple[str, bool], ...]:
+    used = set(_names(body)) - set(table.fields if table else ())
+    found = [(z.name, False) for z in program.sizes if z.name in used]
+    return (*found, *((x.name, x.dtype.is_float) for x in program.scalars if x.name in used))
+
+
+def _names(node: object) -> Iterator[str]:
+    if isinstance(node, Sym | Value):
+        yield node.name
+    elif isinstance(node, IntValue):
+        yield from symbols(node.value)
+    elif is_dataclass(node) and not isinstance(node, type):
+        for f in fields(node):
+            yield from _names(getattr(node, f.name))
+    elif isinstance(node, tuple):
+        for item in node:
+            yield from _names(item)
+
+
+def _notes(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
+    scanned = [t.tile for t in s.tiles if t.scan and t.tile in tiles]
+    return tuple(
+        f"tile {t}: a NaN or an infinity at a position that some rows of a block do not see reaches those rows; "
+        "looking through blocks is not built for mls"
+        for t in scanned
+    )
+
+
+@dataclass
+class _Waves:
+    """Builds the one sequence."""
+
+    c: Context
+    values: Values
+    stores: Stores
+    out: list[MlsOperation] = field(default_factory=list)
+    partials: dict[str, str] = field(default_factory=dict)  # row folds that each lane still holds a part of: kind
+    brought: set[str] = field(default_factory=set)  # resident tiles whose loads all waves have waited for
+    loops: int = 0
+
+    def build(self) -> tuple[MlsOperation, ...]:
+        s = self.c.scheduled
+        self.out = [] if s.program.tile.ragged else [*decode(s, ITEM)]
+        self._initial_states()
+        self.out += [aim(t, self.c) for t in self.c.tiles]
+        for tile in (t for t in self.c.tiles if not self.c.streamed(t)):
+            self.out += [fetch(tile, Int(0), self.c), read_from(tile, Int(0), self.c)]
+        for phase in s.phases:
+            self.values.moving = frozenset(x.op for x in phase.steps if isinstance(s.op(x.op), Exponent))
+            if isinstance(phase, Straight):
+                self._arrive([t for x in phase.steps for t in self.c.tiles_of(s.op(x.op))], phase)
+                self._body(phase.body, phase, masked=True)
+            else:
+                self._stream(phase)
+                self._combine_partials(phase)
+        if self.c.tiles:  # what an item without blocks has brought and not read
+            self.out.append(WaitLoads(s.span))
+        constants: tuple[MlsOperation, ...] = tuple(self.values.constants())
+        return prune((*constants, *self.out))  # type: ignore[arg-type]
+
+    def _initial_states(self) -> None:
+        """The states of folds that begin with a constant: the others begin with their loop (`_begin`)."""
+        again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
+        for o in self.c.scheduled.program.ops:
+            if not carried(o, self.c.stream):
+                continue
+            value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
+            name = self.values.state(o)
+            if isinstance(o, Exponent | Reduce) and o.start is not None:
+                continue
+            self.out.append(Init(name, value, o.span, o.statement))
+            if isinstance(o, Exponent) and again:
+                self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
+
+    def _begin(self, phase: Stream) -> None:
+        for step in phase.steps:
+            o = self.c.scheduled.op(step.op)
+            if isinstance(o, Exponent | Reduce) and o.start is not None and carried(o, self.c.stream):
+                self.out += self.values.begin(o)
+
+    def _arrive(self, tiles: list[str], phase: Phase) -> None:
+        """Resident tiles are there: this wave's loads done, then everybody's."""
+        if set(tiles) - self.brought:
+            self.out += [WaitLoads(phase.span), Barrier(phase.span)]
+            self.brought |= {t for t in self.c.tiles if not self.c.streamed(t)}
+
+    # ---- the streamed loop ----
+
+    def _stream(self, phase: Stream) -> None:
+        s = self.c.scheduled
+        plan = layout(phase, s)
+        assert not plan.peeled, "distances are 0 on this machine"
+        self.out += (*plan.lets, *plan.own_lets)
+        self._begin(phase)
+        self.values.hoist_loads(phase, self.out)  # type: ignore[arg-type]
+        streamed = list(
+            dict.fromkeys(t for x in phase.steps for t in self.c.tiles_of(s.op(x.op)) if self.c.streamed(t))
+        )
+        residents = [t for x in phase.steps for t in self.c.tiles_of(s.op(x.op)) if not self.c.streamed(t)]
+        depth = min((s.tile(t).depth for t in streamed), default=1)
+        if self.loops and streamed:  # the stages are left by the loop before
+            self.out.append(Barrier(phase.span))
+        self.loops += 1
+        if depth > 1:
+            first = self._fetches(streamed, plan, Int(0), depth)
+            self.out.append(If(op("gt", plan.count, 0), first, phase.span))  # type: ignore[arg-type]
+        if not streamed or depth == 1:
+            self._arrive(residents, phase)
+        for part in plan.segments:
+            self.out.append(self._segment(phase, plan, part, streamed, depth))
+        self.brought |= set(residents)
+
+    def _segment(
+        self, phase: Stream, plan: Layout, part: Segment | Rounds, streamed: list[str], depth: int
+    ) -> MlsOperation:
+        if isinstance(part, Rounds):
+            inner = tuple(self._segment(phase, plan, x, streamed, depth) for x in part.segments)
+            body = (*part.lets, *inner)
+            return For(part.var, Int(0), Int(part.count), body, part.label, phase.span)  # type: ignore[arg-type]
+        saved, self.out = self.out, []
+        self._iteration(phase, plan, part.masked, streamed, depth)
+        body, self.out = tuple(self.out), saved
+        return For(plan.time, part.start, part.stop, body, part.label, phase.span)  # type: ignore[arg-type]
+
+    def _iteration(self, phase: Stream, plan: Layout, masked: bool, streamed: list[str], depth: int) -> None:
+        axis, span, time = phase.axis, phase.span, Sym(plan.time)
+        block = self.c.scheduled.role(axis).block
+        if streamed and depth > 1:
+            self.out += [WaitLoads(span), Barrier(span)]
+            ahead = op("add", time, 1)
+            more = self._fetches(streamed, plan, ahead, depth)
+            self.out.append(If(op("lt", ahead, plan.count), more, span))  # type: ignore[arg-type]
+        elif streamed:
+            self.out += [Barrier(span), *self._fetches(streamed, plan, time, depth), WaitLoads(span), Barrier(span)]
+        self.out.append(Let(f"{axis}.0", op("mul", plan.block(time), block), span))
+        self.out += [read_from(t, op("mod", time, depth), self.c) for t in streamed]
+        self._body(phase.body, phase, masked)
+
+    def _fetches(self, tiles: list[str], plan: Layout, time: Uniform, depth: int) -> tuple[MlsOperation, ...]:
+        """Loads of the block that is visited at a time, into its stage."""
+        axis = plan.stream.axis
+        block = self.c.scheduled.role(axis).block
+        position, stage = f"{axis}.0", op("mod", time, depth)
+        loads: list[MlsOperation] = [Let(position, op("mul", plan.block(time), block), plan.stream.span)]
+        loads += [fetch(t, stage, self.c) for t in tiles]
+        return rename(tuple(loads), position, f"{axis}.next")  # type: ignore[arg-type]
+
+    # ---- what is computed ----
+
+    def _body(self, items: tuple[Item, ...], phase: Phase, masked: bool) -> None:
+        active = {x.op for i in items for x in (i.steps if isinstance(i, Batch) else (i,))}
+        self.values.new_iteration()
+        for item in items:
+            if isinstance(item, Batch):
+                for step in item.steps:
+                    self._product(step)
+                continue
+            o = self.c.scheduled.op(item.op)
+            if isinstance(o, Rescale) and self._nothing_to_rescale(o, phase, active):
+                continue
+            self._step(o, masked)
+
+    def _nothing_to_rescale(self, o: Rescale, phase: Phase, active: set[str]) -> bool:
+        if not carried(self.c.scheduled.op(o.source), self.c.stream):
+            return True  # a fold of one tile has no older exponent
+        return isinstance(phase, Stream) and (o.source not in active or o.exponent not in self.values.moving)
+
+    def _step(self, o: FoldedOp, masked: bool) -> None:
+        if isinstance(o, Output):
+            self.stores.emit(o, self.values, self.out)  # type: ignore[arg-type]
+            return
+        made = self.values.lower(o, masked)
+        self.out += made.operations
+        if made.partial:
+            self.partials[made.partial[0]] = made.partial[1]
+
+    def _combine_partials(self, phase: Stream) -> None:
+        for name, kind in self.partials.items():
+            self.out.append(QuadReduce(name, kind, phase.span, self.c.scheduled.op(name).statement))
+        self.partials.clear()
+
+    def _product(self, step: Step) -> None:
+        s, c = self.c.scheduled, self.c
+        o = s.op(step.op)
+        assert isinstance(o, Product)
+        a, b = o.a, o.b
+        if b not in c.tiles or (
+            a in c.tiles and any(row_part(n, s) for n in c.tiles[b].move.axes) and not self._has_rows(a)
+        ):
+            a, b = b, a
+        (contracted,) = o.over
+        right = self._operand(b, contracted, by_group=False)
+        g = c.tiles[b]
+        n = g.rows if right.along == "cols" else g.cols
+        depth = g.depth(contracted)
+        left: TileOperand | FragmentOperand
+        if a in c.tiles:
+            axes = {p.axis for x in c.tiles[a].move.axes if (p := row_part(x, s))}
+            if axes != set(s.workers.axes):
+                fail(Code.PRODUCT_ROWS, o.span, product=o.statement, tile=a, rows=s.workers.names)
+            left = self._operand(a, contracted, by_group=True)
+        else:
+            operand = self.values.operand(a)
+            assert isinstance(operand, FragmentOperand)
+            left = operand
+        if depth % STEP:
+            fail(Code.K_STEP, o.span, product=o.statement, axis=contracted, got=str(depth), wanted="a multiple of 16")
+        accumulator = self.values.accumulator(o, n)
+        begins = not carried(o, c.stream)
+        self.out.append(WaveProduct(o.name, accumulator, left, right, n, depth, o.dtype, begins, o.span, o.statement))
+
+    def _has_rows(self, tile: str) -> bool:
+        return any(row_part(n, self.c.scheduled) for n in self.c.tiles[tile].move.axes)
+
+    def _operand(self, tile: str, contracted: str, *, by_group: bool) -> TileOperand:
+        along = "cols" if self.c.tiles[tile].col_axis == contracted else "rows"
+        return TileOperand(tile, along, by_group)

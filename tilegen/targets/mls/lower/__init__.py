@@ -1,0 +1,1 @@
+"""From an MLS plan to a program of the machine."""
