@@ -42,6 +42,10 @@ COPY = (
     s_add_i32 s19, s15, 32               ; positions outside
     s_sub_i32 s19, s19, s13
     s_max_i32 s19, s19, 0
+    s_cmp_ge_i32 s18, 16                 ; nothing is there
+    s_cbranch_scc1 end
+    s_cmp_ge_i32 s19, 32
+    s_cbranch_scc1 end
     s_lshl_b32 s23, s18, 8
     s_or_b32 s23, s23, s19
     s_mov_b32 m0, 0
@@ -75,6 +79,7 @@ row:
     s_add_i32 s26, s26, 2
     s_cmp_lt_i32 s26, 16
     s_cbranch_scc1 row
+end:
     s_endpgm
 """
 )
@@ -95,12 +100,22 @@ def _gemm_load(guard: str) -> str:
     s_add_i32 s42, s20, 16
     s_sub_i32 s42, s42, s16
     s_max_i32 s42, s42, 0                ; lines outside, M
+    s_cmp_ge_i32 s41, 32
+    s_cbranch_scc1 {guard}_zero_a
+    s_cmp_ge_i32 s42, 16
+    s_cbranch_scc1 {guard}_zero_a
     s_lshl_b32 s42, s42, 8
     s_or_b32 s47, s42, s41
     s_lshl_b32 s43, s24, 10
     s_mov_b32 m0, s43
     s_nop 0
     matrix_load_16x32_b16 s[44:47], m0 moffset:0 t lds {{a: A[s20 + line, s23 + run]}} ; @9 | a
+    s_branch {guard}_done
+{guard}_zero_a:
+    s_lshl_b32 s43, s24, 10
+    v_lshlrev_b32 v1, 4, v0
+    v_add_u32 v1, v1, s43
+    ds_write_b128 v1, v[12:15] {{a}}
     s_branch {guard}_done
 {guard}_b:
     s_mul_i32 s40, s23, s17              ; b: (k0 N + n0) * 2
@@ -118,6 +133,10 @@ def _gemm_load(guard: str) -> str:
     s_add_i32 s42, s23, 32
     s_sub_i32 s42, s42, s18
     s_max_i32 s42, s42, 0                ; lines outside, K
+    s_cmp_ge_i32 s41, 32
+    s_cbranch_scc1 {guard}_zero_b
+    s_cmp_ge_i32 s42, 32
+    s_cbranch_scc1 {guard}_zero_b
     s_lshl_b32 s42, s42, 8
     s_or_b32 s47, s42, s41
     s_lshl_b32 s43, s24, 11
@@ -125,6 +144,13 @@ def _gemm_load(guard: str) -> str:
     s_mov_b32 m0, s43
     s_nop 0
     matrix_load_32x32_b16 s[44:47], m0 moffset:0 lds {{b: B[s23 + line, s21 + run]}} ; @10 | b
+    s_branch {guard}_done
+{guard}_zero_b:
+    s_lshl_b32 s43, s24, 11
+    v_lshlrev_b32 v1, 5, v0
+    v_add_u32 v1, v1, s43
+    ds_write_b128 v1, v[12:15] offset:2048 {{b}}
+    ds_write_b128 v1, v[12:15] offset:2064 {{b}}
 {guard}_done:
 """
 
@@ -152,6 +178,10 @@ GEMM = (
     s_addc_u32 s27, s27, s27
     s_add_u32 s26, s8, s26
     s_addc_u32 s27, s9, s27
+    v_mov_b32 v12, 0
+    v_mov_b32 v13, 0
+    v_mov_b32 v14, 0
+    v_mov_b32 v15, 0
     v_mov_b32 v8, 0.0
     v_mov_b32 v9, 0.0
     v_mov_b32 v10, 0.0
@@ -246,6 +276,7 @@ SOFTMAX = (
     s_add_i32 s23, s14, 16
     s_sub_i32 s23, s23, s12
     s_max_i32 s23, s23, 0
+    s_min_i32 s23, s23, 15               ; there is a line
     s_lshl_b32 s23, s23, 8
     s_add_u32 s24, s10, s16
     s_addc_u32 s25, s11, s17

@@ -979,6 +979,7 @@ class Code(enum.Enum):
         ("put an s_waitcnt in front of it",),
         "the registers of a load are undefined until it has been waited for",
     )
+    MLS_HAZARD = Entry("{what}", ("put an s_nop in between",), "docs/mls.md, section 7")
     MLS_UNINITIALISED = Entry("{what}", ("write the register on every path that leads here",))
     MLS_BAD_ACCESS = Entry("{what}", ("docs/mls.md gives the alignment and range of each address",))
     MLS_STORE = Entry(

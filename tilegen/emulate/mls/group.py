@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from tilegen.targets.mls.program import Program
 
 _TURN = 64  # instructions of a wave's turn, at most
 _POISON = 0xFFFF
+_BY_OTHERS = (Code.MLS_DIRTY_LDS, Code.MLS_WRONG_ELEMENT)  # what a race may look like to the wave that reads
 _IN_FLIGHT = -4  # origin of what a load is to overwrite
 
 
@@ -105,7 +107,12 @@ class Group:
                 self._meet()
                 continue
             wave = self._chance.choice(able)
-            self._turn(wave, self._chance.randint(1, _TURN))
+            try:
+                self._turn(wave, self._chance.randint(1, _TURN))
+            except FaultError as error:
+                if error.code in _BY_OTHERS:
+                    self._look_for_races(wave)
+                self._report(error, wave)
             if self._flights:
                 self._drift()
 
@@ -114,9 +121,8 @@ class Group:
         ended = [w.index for w in self.waves if w.done]
         if ended:
             waiting = next(w for w in self.waves if w.waiting)
-            operation = self._operations[waiting.pc - 1]
-            error = FaultError(Code.MLS_HANG, f"it waits for ever: wave {ended[0]} has ended")
-            self._report(error, operation, waiting)
+            waiting.pc -= 1
+            self._report(FaultError(Code.MLS_HANG, f"it waits for ever: wave {ended[0]} has ended"), waiting)
         for wave in self.waves:
             wave.waiting = False
             wave.barriers += 1
@@ -126,24 +132,20 @@ class Group:
         counts = self._counts
         for _ in range(length):
             operation = operations[wave.pc]
-            try:
-                self._check(operation, wave)
-                counts[operation.instruction.name] += 1
-                if operation.run is None:
-                    self._control(operation, wave)
-                else:
-                    operation.run(wave)
-                    wave.pc += 1
-            except FaultError as error:
-                self._report(error, operation, wave)
+            self._check(operation, wave)
+            counts[operation.instruction.name] += 1
+            if operation.run is None:
+                self._control(operation, wave)
+            else:
+                operation.run(wave)
+                wave.pc += 1
             wave.defined_s |= operation.written_s
             wave.defined_v |= operation.written_v
             if wave.waiting or wave.done:
                 break
         self._steps[0] -= length
         if self._steps[0] < 0:
-            late = FaultError(Code.MLS_STEP_LIMIT, "the launch is not done within its limit of instructions")
-            self._report(late, operations[wave.pc], wave)
+            raise FaultError(Code.MLS_STEP_LIMIT, "the launch is not done within its limit of instructions")
 
     def _check(self, operation: Operation, wave: Wave) -> None:
         """Raise FaultError where an instruction takes registers that are undefined, or not waited for."""
@@ -176,6 +178,7 @@ class Group:
                 wave.done = True
                 loads = [o for o in wave.vm if o.event]
                 if loads:
+                    wave.pc -= 1
                     raise FaultError(
                         Code.MLS_RACE,
                         f"race: the load of line {loads[0].line} is not waited for, and writes LDS that may belong to "
@@ -187,7 +190,19 @@ class Group:
                 if _TAKEN[name](wave):
                     wave.pc = operation.target
 
-    def _report(self, error: FaultError, operation: Operation, wave: Wave) -> None:
+    def _look_for_races(self, reader: Wave) -> None:
+        """A wave has found in LDS what it was not to find. Where another is about to write those very bytes, that they
+        race is what is wrong: let the others go on to where they stop, and report it. Raises TilegenError."""
+        for wave in self.waves:
+            try:
+                while wave is not reader and not wave.done and not wave.waiting:
+                    self._turn(wave, _TURN)
+            except FaultError as error:
+                if error.code is Code.MLS_RACE:
+                    self._report(error, wave)
+
+    def _report(self, error: FaultError, wave: Wave) -> NoReturn:
+        operation = self._operations[wave.pc]
         x, y, z = self._at
         where = f"wave {wave.index} of workgroup ({x}, {y}, {z})"
         report(error, self._program, operation.instruction, operation.span, where)

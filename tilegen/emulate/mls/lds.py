@@ -58,9 +58,7 @@ class Lds:
     def check_range(self, low: int, high: int) -> None:
         """Raise FaultError unless bytes low … high - 1 are LDS of the program."""
         if low < 0 or high > self.size:
-            raise FaultError(
-                Code.MLS_BAD_ACCESS, f"LDS bytes {low} to {high - 1} are not among the {self.size} of `.lds`"
-            )
+            raise FaultError(Code.MLS_BAD_ACCESS, f"LDS bytes {low} to {high - 1} are not within `.lds {self.size}`")
 
     def read(self, wave: int, barriers: int, event: int, at: Index) -> npt.NDArray[np.uint16]:
         """The pairs `at`, read by a wave. Raises FaultError where a write of them may still be under way."""
