@@ -8,64 +8,85 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.checks.flow import Flow, Site
-from tilegen.targets.mls.checks.values import SCC, VECTORS, Given, Made, Met, Value, Values
+from tilegen.targets.mls.checks.values import EXEC, SCC, VCC, Given, Made, Met, Value, Values, written_places
 from tilegen.targets.mls.program import Instruction
 
+_PLACES = {"scc": SCC, "exec": EXEC, "vcc": VCC}
 _Placed = tuple[int, Site]  # a block and an instruction in it
 
 
 def barriers(values: Values) -> Iterator[Diagnostic]:
     """Barriers that stand behind a branch which not all waves of a workgroup take alike."""
-    flow = values.flow
-    differing = _Differing(values)
-    for block, site, state in values.states():
-        if not site.instruction.name.startswith("s_cbranch") or len(block.after) < 2:
-            continue
-        if "scc" in site.instruction.name and not differing.differs(state.value(SCC)):
-            continue
-        end = flow.meeting(block.number)
-        inside = set()
-        for way in block.after:
-            if way != end:
-                inside |= {way} | flow.reachable(way, end)
-        for number in sorted(inside - {end}):
-            for other in flow.blocks[number].sites:
-                if other.instruction.name == "s_barrier":
+    told: set[int] = set()
+    for block, between in _Differing(values).branches.items():
+        branch = values.flow.blocks[block].sites[-1]
+        for number in sorted(between):
+            for site in values.flow.blocks[number].sites:
+                if site.instruction.name == "s_barrier" and site.number not in told:
+                    told.add(site.number)
                     what = "not every wave comes to this barrier: a branch in front of it depends on the wave"
-                    yield fault(Code.MLS_HANG, other.span, notes=(Note(site.span, "the branch"),), what=what)
+                    yield fault(Code.MLS_HANG, site.span, notes=(Note(branch.span, "the branch"),), what=what)
 
 
 class _Differing:
-    """Which values may differ between the waves of a workgroup."""
+    """Which values may differ between the waves of a workgroup: what is made of the wave's number, what is read from
+    LDS, and what ways bring that differing branches part.
+
+    branches: the blocks that end with such a branch, each with the blocks up to where its ways meet again.
+    """
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._known: dict[Value, bool] = {}
+        self._flow = values.flow
+        self._users: dict[Value, list[Value]] = {}
+        self._conditions: dict[Value, list[int]] = {}
+        self._met: dict[int, list[Met]] = {}
+        self.branches: dict[int, set[int]] = {}
+        self._found: set[Value] = set()
+        self._waiting: list[Value] = [Given(isa.WAVE)]
+        self._collect()
+        while self._waiting:
+            value = self._waiting.pop()
+            if value in self._found:
+                continue
+            self._found.add(value)
+            self._waiting += self._users.get(value, [])
+            for block in self._conditions.get(value, []):
+                self._part(block)
 
-    def differs(self, value: Value) -> bool:
-        if isinstance(value, int):
-            return False
-        if value not in self._known:
-            self._known[value] = False  # while it is asked for itself, around a loop
-            self._known[value] = self._ask(value)
-        return self._known[value]
+    def _collect(self) -> None:
+        """Who uses which value, and which branches hang on it."""
+        for block, site, state in self._values.states():
+            opcode = isa.OPCODES[site.instruction.name]
+            sources = self._values.sources[site.number]
+            read = [v for o, f in zip(sources, opcode.forms, strict=True) if not f.written for v in o]
+            implicit = [state.value(_PLACES[name]) for name in opcode.reads]
+            made: list[Value] = [Made(site.number, p) for p in written_places(site.instruction)]
+            for value in (*read, *implicit):
+                self._users.setdefault(value, []).extend(made)
+            if opcode.unit in (isa.LDS, isa.LDS_MATRIX):
+                self._waiting += made
+            if site.instruction.name.startswith("s_cbranch") and len(block.after) > 1:
+                for value in implicit:
+                    self._conditions.setdefault(value, []).append(block.number)
+        for met, ways in self._values.meetings.items():
+            self._met.setdefault(met.block, []).append(met)
+            for value in ways.values():
+                self._users.setdefault(value, []).append(met)
 
-    def _ask(self, value: Value) -> bool:
-        match value:
-            case Given(place):
-                return place == isa.WAVE or place >= VECTORS
-            case Met():
-                return any(self.differs(v) for v in self._values.meetings[value].values())
-            case Made(number, _):
-                site = self._values.sites[number]
-                opcode = isa.OPCODES[site.instruction.name]
-                if opcode.unit in (isa.VALU, isa.LDS, isa.LDS_MATRIX, isa.GLOBAL, isa.MATRIX):
-                    return True
-                sources = self._values.sources[number]
-                read = [v for o, f in zip(sources, opcode.forms, strict=True) if not f.written for v in o]
-                carry = [self._values.carry[number]] if "scc" in opcode.reads else []
-                return "exec" in opcode.reads or any(self.differs(v) for v in (*read, *carry))
-        return True
+    def _part(self, block: int) -> None:
+        """The waves may take different ways behind a block."""
+        end = self._flow.meeting(block)
+        inside: set[int] = set()
+        for way in self._flow.blocks[block].after:
+            if way != end:
+                inside |= {way} | self._flow.reachable(way, end)
+        self.branches[block] = inside - {end}
+        for number in inside | ({end} if end is not None else set()):
+            for met in self._met.get(number, []):
+                brought = {v for way, v in self._values.meetings[met].items() if way == block or way in inside}
+                if len(brought) > 1:
+                    self._waiting.append(met)
 
 
 def tiles(flow: Flow) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.checks.flow import Block, Flow, Site
-from tilegen.targets.mls.program import SGPR, VGPR, Int, Operand, Signed, Special
+from tilegen.targets.mls.program import SGPR, VGPR, Instruction, Int, Operand, Signed, Special
 
 VCC, M0, EXEC, SCC, VECTORS = 102, 104, 105, 106, 200  # places of the others behind s0 … s101; v0 is at VECTORS
 _LOW, _HIGH = -(1 << 31), (1 << 32) - 1  # signed and unsigned readings of 32 bits
@@ -111,6 +111,13 @@ def places(operand: Operand) -> tuple[int, ...]:
     return ()
 
 
+def written_places(instruction: Instruction) -> list[int]:
+    """The registers that an instruction writes."""
+    opcode = isa.OPCODES[instruction.name]
+    explicit = [p for o, f in zip(instruction.operands, opcode.forms, strict=True) if f.written for p in places(o)]
+    return explicit + [{"scc": SCC, "exec": EXEC}[name] for name in opcode.writes]
+
+
 class Values:
     """The values at every instruction of a program."""
 
@@ -187,12 +194,10 @@ class Values:
 
     def _step(self, site: Site, state: State) -> State:
         instruction = site.instruction
-        opcode = isa.OPCODES[instruction.name]
         sources = tuple(_sources(o, state) for o in instruction.operands)
         self.sources[site.number] = sources
         self.carry[site.number] = state.value(SCC)
-        written = [p for o, f in zip(instruction.operands, opcode.forms, strict=True) if f.written for p in places(o)]
-        written += [{"scc": SCC, "exec": EXEC}[name] for name in opcode.writes]
+        written = written_places(instruction)
         if not written:
             return state
         values, ranges, guards = dict(state.values), dict(state.ranges), dict(state.guards)
