@@ -22,6 +22,7 @@ from tilegen.sema.loading import load
 from tilegen.syntax.reading import read_source
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.build import MlsBuilt, build
+from tilegen.targets.mls.checks import check
 from tilegen.version import VERSION
 
 EXTENSION = "mls"
@@ -95,6 +96,8 @@ def _needs(built: MlsBuilt) -> Sequence[object]:
 def check_mls(wanted: Wanted, defect: str | None) -> None:
     """Compile, run the static checks, and say that nothing is wrong, or fail with all that is."""
     done = _compile(wanted, defect)
+    if faults := tuple(fault for b in done.built for fault in check(b.program)):
+        raise TilegenError(faults)
     out = stdout()
     for note in dict.fromkeys(n for b in done.built for n in b.plan.notes):
         out.print(f"note: {note}", markup=False)
