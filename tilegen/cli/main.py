@@ -319,6 +319,20 @@ def explain(
     explain_command(wanted, sizes, Asked(tile, at, element, map_, svg, json_))
 
 
+@main.command(short_help="Show what moving each tile costs on each machine.")
+@_wanted("SPEC", tunable=False)
+@click.option("--json", "json_", is_flag=True, help="Print all of it as JSON instead.")
+def cost(wanted: values.Wanted, json_: bool) -> None:
+    """Show for each tile of SPEC what moving one block takes: by TMA, by copies of threads, by MLS matrix loads.
+
+    Instructions, registers for addresses, predicates and bytes, each counted in what was emitted or computed, and which
+    invariants hardware keeps and which the program.
+    """
+    from tilegen.cli.cost import cost_command
+
+    cost_command(wanted, json_)
+
+
 @main.command(short_help="Show where compiled kernels are kept, or clear them.")
 @click.argument("action", type=click.Choice(["info", "clear"]), default="info")
 def cache(action: str) -> None:

@@ -12,6 +12,7 @@ from tilegen.passes.pipeline import to_folded
 from tilegen.passes.synchronise_mls import synchronise
 from tilegen.passes.synchronise_mls.schedule import schedules
 from tilegen.targets.mls.lower.kernel import lower
+from tilegen.targets.mls.lower.movement import Moved
 from tilegen.targets.mls.program import Program
 from tilegen.targets.mls.text import program_text
 
@@ -20,10 +21,11 @@ _NO_ROOM = frozenset({Code.MLS_LDS.name, Code.MLS_REGISTERS.name})
 
 @dataclass(frozen=True)
 class MlsBuilt:
-    """What a compilation yields: the plan, the program made of it, and its text."""
+    """What a compilation yields: the plan, the program made of it, its text, and which lines move which tile."""
 
     plan: MlsPlan
     program: Program
+    moved: tuple[Moved, ...]
 
     @property
     def text(self) -> str:
@@ -42,7 +44,8 @@ def build(program: TileProgram, defects: frozenset[str] = frozenset()) -> MlsBui
     for s in schedules(folded, program.directives("mls")):
         try:
             plan = synchronise(s, guard)
-            return MlsBuilt(plan, lower(plan, defects))
+            made = lower(plan, defects)
+            return MlsBuilt(plan, made.program, made.moved)
         except TilegenError as error:
             if any(d.code not in _NO_ROOM for d in error.diagnostics):
                 raise

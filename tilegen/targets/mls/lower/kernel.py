@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.ir.dtypes import DType
@@ -29,7 +30,7 @@ from tilegen.passes.synchronise.work import ITEM
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.lower.fragments import Fragments
 from tilegen.targets.mls.lower.lanes import LANE, Lanes
-from tilegen.targets.mls.lower.movement import WAVE, Movement
+from tilegen.targets.mls.lower.movement import WAVE, Moved, Movement
 from tilegen.targets.mls.lower.products import Products
 from tilegen.targets.mls.lower.scalars import Scalars
 from tilegen.targets.mls.lower.tensors import Tensors
@@ -68,13 +69,21 @@ def stride_name(tensor: str, dim: int) -> str:
     return f"{tensor}.stride{dim}"
 
 
-def lower(plan: MlsPlan, defects: frozenset[str] = frozenset()) -> Program:
+@dataclass(frozen=True)
+class Lowered:
+    """A program, and which of its lines move which tile."""
+
+    program: Program
+    moved: tuple[Moved, ...]
+
+
+def lower(plan: MlsPlan, defects: frozenset[str] = frozenset()) -> Lowered:
     """The program. Raises TilegenError where registers do not suffice. defects: what it is to do wrong (`movement`)."""
     given = arguments(plan)
     kernel = _Kernel(plan, {a.name: a for a in given}, defects)
     kernel.run()
     w = kernel.w
-    return Program(
+    program = Program(
         plan.name,
         plan.source.name,
         plan.waves,
@@ -85,6 +94,7 @@ def lower(plan: MlsPlan, defects: frozenset[str] = frozenset()) -> Program:
         tuple(Ring(r.tile, r.dtype, r.offset, r.depth, r.bytes) for r in plan.rings),
         tuple(w.lines),
     )
+    return Lowered(program, tuple(kernel.movement.moved))
 
 
 class _Kernel:

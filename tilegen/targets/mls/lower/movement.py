@@ -36,6 +36,16 @@ class Aimed:
     limits: tuple[Operand, Operand]  # of rows, of columns
 
 
+@dataclass(frozen=True)
+class Moved:
+    """Lines `first` … `last` - 1 of a program do a part of moving a tile: "aim", once for a work item, or "fetch"."""
+
+    tile: str
+    what: str
+    first: int
+    last: int
+
+
 class Movement:
     """Matrix loads of all rings. The descriptor of the load at hand stands in four registers of its own."""
 
@@ -44,6 +54,7 @@ class Movement:
         self.s = scalars
         self.plan = plan
         self.defects = defects
+        self.moved: list[Moved] = []
         self.aimed: dict[str, Aimed] = {}
         self.index: dict[str, tuple[Uniform, ...]] = {}  # of tiles in the slots that are read
         self.descriptor = w.scalar(4)
@@ -52,6 +63,11 @@ class Movement:
     # ---- a work item ----
 
     def aim(self, op_: Aim) -> None:
+        first = len(self.w.lines)
+        self._aim(op_)
+        self.moved.append(Moved(op_.tile, "aim", first, len(self.w.lines)))
+
+    def _aim(self, op_: Aim) -> None:
         w, ring = self.w, self.plan.ring(op_.tile)
         base = w.scalar(2)
         self.s.load(ring.tensor, base)
@@ -100,6 +116,11 @@ class Movement:
     # ---- a fetch ----
 
     def fetch(self, op_: Fetch) -> None:
+        first = len(self.w.lines)
+        self._fetch(op_)
+        self.moved.append(Moved(op_.tile, "fetch", first, len(self.w.lines)))
+
+    def _fetch(self, op_: Fetch) -> None:
         w, s, ring = self.w, self.s, self.plan.ring(op_.tile)
         aimed = self.aimed[op_.tile]
         at = list(aimed.at)

@@ -1,0 +1,77 @@
+"""`tilegen cost`: what moving each tile of a spec costs on each machine, and who keeps which invariant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+
+from tilegen.cli.compile import headings, plan_spec
+from tilegen.cli.console import stdout, table
+from tilegen.cli.usage import wrong_usage
+from tilegen.cli.values import Wanted
+from tilegen.inspect.cost import INVARIANTS, Movement, TileCost, costs
+from tilegen.ir.plan import TmaLoad
+from tilegen.ir.plan_walk import all_operations
+from tilegen.runtime.compilation import Compilation
+from tilegen.targets.hopper.sass import Function, parse_sass
+from tilegen.targets.mls.build import build
+
+
+def cost_command(wanted: Wanted, as_json: bool) -> None:
+    """Print the figures of the first schedule of each machine."""
+    done, _ = plan_spec(wanted)
+    plan = done.plans[0]
+    if not any(isinstance(o, TmaLoad) for _, _, o in all_operations(plan)):
+        wrong_usage(f"{plan.name} moves no tile", wanted="a spec with a tile in shared memory")
+    found = costs(done.program, plan, _code(done), build(done.program))
+    if as_json:
+        stdout().print(json.dumps(_data(done, found), indent=2, ensure_ascii=False), markup=False, soft_wrap=True)
+        return
+    _print(done, found)
+
+
+def _code(done: Compilation) -> Function:
+    """The machine code of the first variant."""
+    return parse_sass(done.variants[0].built.sass).functions[0]
+
+
+def _print(done: Compilation, found: tuple[TileCost, ...]) -> None:
+    out = stdout()
+    out.print(done.title, style="bold", markup=False)
+    heading = headings(done)[0]
+    if heading:
+        out.print(f"hopper: {heading}", markup=False)
+    out.print(
+        "what one block of a tile takes, all warps or waves together; registers and predicates of one", markup=False
+    )
+    header = ["tile", "by", "block", "instructions", "issuers", "address registers", "predicates", "bytes", "figures"]
+    rows: list[list[object]] = []
+    for tile in found:
+        for way in tile.ways:
+            block = tile.mls if way.machine == "mls" else tile.hopper
+            rows.append([tile.tile, f"{way.machine}, {way.mover}", block, way.instructions, way.issuers, way.registers,
+                         way.predicates, way.bytes, "counted" if way.counted else "computed"])  # fmt: skip
+    out.print(table(header, rows))
+    for way in found[0].ways if found else ():
+        out.print(f"{way.machine}, {way.mover}: {way.source}", markup=False)
+    out.print()
+    names = ["TMA", "copies of threads", "MLS"]
+    out.print(table(["what must hold", *names], [[i.what, i.tma, i.copies, i.mls] for i in INVARIANTS]))
+
+
+def _data(done: Compilation, found: tuple[TileCost, ...]) -> dict[str, object]:
+    return {
+        "kernel": done.title,
+        "tiles": [
+            {
+                **{f.name: getattr(t, f.name) for f in fields(TileCost) if f.name != "ways"},
+                "ways": list(map(_way, t.ways)),
+            }
+            for t in found
+        ],
+        "invariants": [asdict(i) for i in INVARIANTS],
+    }
+
+
+def _way(way: Movement) -> dict[str, object]:
+    return {**asdict(way), "detail": dict(way.detail)}

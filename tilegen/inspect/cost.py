@@ -1,0 +1,258 @@
+"""What moving each tile costs: by TMA, by copies of every thread, and by the matrix loads of the MLS machine.
+
+Each figure says where it comes from: *counted* in what was emitted, or *computed* by a formula that stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilegen.ir.plan import Operation, Plan, TmaLoad
+from tilegen.ir.plan_walk import body_of
+from tilegen.ir.tile import TileProgram
+from tilegen.targets.hopper.sass import Function
+from tilegen.targets.mls import isa
+from tilegen.targets.mls.build import MlsBuilt
+from tilegen.targets.mls.lower.movement import Moved
+from tilegen.targets.mls.program import SGPR, Instruction, Label, Line
+
+COPY_BYTES = 16  # of a thread's copy
+COPY_THREADS = 128
+WARP = 32
+# a copy: its predicate, its 64-bit address (two additions), itself
+_A_COPY = 4
+_COPY_FORMULA = (
+    f"{COPY_THREADS} threads, {COPY_BYTES} bytes a copy; a thread: one multiply-add a dimension for its first address, "
+    "2 to swizzle, and for each copy a comparison, two additions for the next address and the copy; 1 to arrive"
+)
+
+
+@dataclass(frozen=True)
+class Movement:
+    """What it takes to bring one block of a tile.
+
+    instructions: issued, of all warps or waves together · issuers: how many of them issue · registers: that hold
+    addresses and coordinates, of one issuer · predicates: conditions about what is outside, of one issuer · bytes:
+    written to shared memory · detail: instructions by kind · source: where the figures come from, in words.
+    """
+
+    machine: str
+    mover: str
+    instructions: int
+    issuers: int
+    registers: int
+    predicates: int
+    bytes: int
+    detail: tuple[tuple[str, int], ...]
+    counted: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What must hold of a moved tile, and who keeps it in each way to move it."""
+
+    what: str
+    tma: str
+    copies: str
+    mls: str
+
+
+@dataclass(frozen=True)
+class TileCost:
+    """A tile: its block's shape on each machine, and what each way to move it costs."""
+
+    tile: str
+    tensor: str
+    line: int
+    hopper: str
+    mls: str
+    ways: tuple[Movement, ...]
+
+
+INVARIANTS = (
+    Invariant(
+        "an address of 64 bits keeps its carry",
+        "hardware: coordinates alone are issued",
+        "software: two additions a copy",
+        "software: s_addc_u32 behind each s_add_u32",
+    ),
+    Invariant(
+        "nothing past the tensor is touched",
+        "hardware: the map holds the extents",
+        "software: a predicate a copy",
+        "software: filters, and no load whose filter is everything",
+    ),
+    Invariant(
+        "what is outside is zero",
+        "hardware: filled",
+        "hardware, told a copy: a size of 0 fills",
+        "filtered parts by hardware, whole pieces by stores",
+    ),
+    Invariant(
+        "data is there before it is read",
+        "hardware counts the bytes; software says how many",
+        "software: every thread arrives",
+        "software: s_waitcnt of every wave, then s_barrier",
+    ),
+    Invariant(
+        "a slot is not overwritten while it is read",
+        "software: an empty barrier",
+        "software: an empty barrier",
+        "software: s_barrier before the next loads",
+    ),
+    Invariant(
+        "rows lie so that banks do not collide",
+        "hardware: the map's swizzle",
+        "software: exclusive or, a copy",
+        "nobody: lines are packed",
+    ),
+    Invariant(
+        "bases and strides are multiples of 16 bytes",
+        "checked when arrays are bound",
+        "checked when arrays are bound",
+        "checked when arrays are bound",
+    ),
+)
+
+
+def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBuilt) -> tuple[TileCost, ...]:
+    """Every tile that both machines hold in shared memory. code: the plan's machine code, if it was compiled."""
+    found = []
+    for move in program.moves:
+        buffer = next((b for b in plan.buffers if b.name == move.name), None)
+        ring = next((r for r in built.plan.rings if r.tile == move.name), None)
+        loads = _fill(plan, move.name)
+        if buffer is None or ring is None or not loads:
+            continue
+        rank = len(program.tensor(move.tensor).dims)
+        parts = buffer.parts
+        moved_bytes = sum(x.bytes for x in loads)
+        emitted = _in_sass(code, program.source.name, move.span.line) if code else ()
+        found.append(
+            TileCost(
+                move.name,
+                move.tensor,
+                move.span.line,
+                f"{buffer.rows * parts} x {buffer.cols}",
+                f"{ring.rows} x {ring.cols}",
+                (
+                    _tma(loads, moved_bytes, emitted),
+                    _copies(moved_bytes, rank),
+                    _matrix_loads(built, move.name),
+                ),
+            )
+        )
+    return tuple(found)
+
+
+# ---- TMA: the plan's boxes, an instruction each ----
+
+
+def _fill(plan: Plan, tile: str) -> tuple[TmaLoad, ...]:
+    """The boxes of one block of a tile, for all parts of its slot."""
+
+    def inside(body: tuple[Operation, ...]) -> tuple[TmaLoad, ...]:
+        here = tuple(o for o in body if isinstance(o, TmaLoad) and o.slot.ring == tile)
+        if here:
+            return here
+        return next((x for o in body if (x := inside(body_of(o)))), ())
+
+    return next((x for role in plan.roles if (x := inside(role.body))), ())
+
+
+def _tma(loads: tuple[TmaLoad, ...], moved: int, emitted: tuple[tuple[str, int], ...]) -> Movement:
+    """Per box: an instruction of one thread, with its coordinates, the map's address (2 registers), the slot's and the
+    barrier's. Per part of the slot: the announcement of its bytes."""
+    parts = len({x.slot.part for x in loads})
+    rank = len(loads[0].coordinates)
+    detail = (("boxes", len(loads)), ("announcements of bytes", parts), *emitted)
+    source = "counted in the plan: an instruction a box, one to announce the bytes"
+    return Movement("hopper", "TMA", len(loads) + parts, 1, rank + 4, 0, moved, detail, True, source)
+
+
+def _in_sass(code: Function, file: str, line: int) -> tuple[tuple[str, int], ...]:
+    """Loads in the machine code that name the tile's line, over all its copies in loops and around them."""
+    own = [i for i in code.instructions if any((p.file, p.line) == (file, line) for p in i.places)]
+    counts = Counter(i.opcode.split(".")[0] for i in own)
+    names = {"UTMALDG": "UTMALDG in the SASS, around loops and in them"}
+    return tuple((words, counts[name]) for name, words in names.items() if counts[name])
+
+
+# ---- copies of every thread: computed ----
+
+
+def _copies(moved: int, rank: int) -> Movement:
+    each = -(-moved // (COPY_BYTES * COPY_THREADS))
+    a_thread = rank + 2 + each * _A_COPY - 2 + 1  # the last copy needs no next address
+    warps = COPY_THREADS // WARP
+    detail = (("copies of a thread", each), ("instructions of a thread", a_thread))
+    registers = 2 + 2 + 1 + 2  # the address, the stride of a step, the place in shared memory, the row and its limit
+    return Movement("hopper", "copies", a_thread * warps, warps, registers, each, moved, detail, False, _COPY_FORMULA)
+
+
+# ---- MLS: the lines of the emitted text ----
+
+
+def _matrix_loads(built: MlsBuilt, tile: str) -> Movement:
+    """The lines of one fetch, on the path of a block that nothing of lies outside; of one wave, times the waves."""
+    ring = built.plan.ring(tile)
+    fetch = next(m for m in reversed(built.moved) if m.tile == tile and m.what == "fetch")
+    aim = next(m for m in built.moved if m.tile == tile and m.what == "aim")
+    whole = _straight(built.program.lines[fetch.first : fetch.last])
+    kinds = Counter(_kind(i) for i in whole)
+    registers = _scalars(_lines(built, fetch)) | _scalars(_lines(built, aim))
+    edge = len(_lines(built, fetch)) - len(whole)
+    carries = sum(i.name == "s_addc_u32" for i in whole)
+    detail = (
+        *((f"{kind}, of a wave", n) for kind, n in sorted(kinds.items())),
+        ("additions with carry, of a wave", carries),
+        ("more where something lies outside, in the text", edge),
+        ("once for a work item, of a wave", len(_lines(built, aim))),
+    )
+    predicates = sum(i.name.startswith("s_cmp") for i in whole)
+    waves = built.plan.waves
+    source = "counted in the assembly, on the path of a block that is whole"
+    return Movement(
+        "mls", "matrix loads", len(whole) * waves, waves, len(registers), predicates, ring.bytes, detail, True,
+        source,
+    )  # fmt: skip
+
+
+def _lines(built: MlsBuilt, moved: Moved) -> list[Instruction]:
+    return [x for x in built.program.lines[moved.first : moved.last] if isinstance(x, Instruction)]
+
+
+def _straight(lines: Iterable[Line]) -> list[Instruction]:
+    """Instructions that run where no branch to zeroes is taken: those up to the branch around them."""
+    found: list[Instruction] = []
+    skipping = False
+    for line in lines:
+        if isinstance(line, Label):
+            skipping = False if skipping and not _zeroes(line.name) else skipping
+        elif isinstance(line, Instruction):
+            if skipping:
+                continue
+            found.append(line)
+            skipping = line.name == "s_branch"
+    return found
+
+
+def _zeroes(label: str) -> bool:
+    return "_zero_" in label
+
+
+def _kind(instruction: Instruction) -> str:
+    unit = isa.OPCODES[instruction.name].unit
+    return {isa.SALU: "scalar", isa.SMEM: "scalar loads", isa.MLS: "matrix loads", isa.CONTROL: "control"}.get(
+        unit, "vector"
+    )
+
+
+def _scalars(instructions: Iterable[Instruction]) -> set[int]:
+    """Scalar registers that they touch."""
+    return {
+        n for i in instructions for o in i.operands if isinstance(o, SGPR) for n in range(o.index, o.index + o.count)
+    }
