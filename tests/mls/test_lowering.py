@@ -189,6 +189,21 @@ def test_a_schedule_says_blocks_waves_and_stages() -> None:
     check(program, {"M": 150, "K": 88}, built)
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "block n 128, k 64  prefetch 1",  # columns of two pieces a wave, and two waves a stripe of rows
+        "block n 32, k 128  prefetch 1",  # two stripes of rows a wave
+        "block k 48",  # stripes that no number of waves divides
+        "block n 48, k 32  waves 12  prefetch 1",
+    ],
+)
+def test_waves_share_out_tiles_of_any_block(schedule: str) -> None:
+    text = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
+    program = load(Source("t.tile", text[: text.index("schedule")] + f"schedule mls {{ {schedule} }} }}"), {})
+    check(program, {"M": 75, "N": 200, "K": 152})
+
+
 def test_blocks_shrink_until_lds_holds_them() -> None:
     wide, narrow = build(sample("fa3_fwd", D="64")).plan, build(sample("fa3_fwd", D="256")).plan
     assert dict(wide.blocks)["j"] > dict(narrow.blocks)["j"]

@@ -44,19 +44,42 @@ def _print(done: Compilation, found: tuple[TileCost, ...]) -> None:
     out.print(
         "what one block of a tile takes, all warps or waves together; registers and predicates of one", markup=False
     )
-    header = ["tile", "by", "block", "instructions", "issuers", "address registers", "predicates", "bytes", "figures"]
-    rows: list[list[object]] = []
-    for tile in found:
-        for way in tile.ways:
-            block = tile.mls if way.machine == "mls" else tile.hopper
-            rows.append([tile.tile, f"{way.machine}, {way.mover}", block, way.instructions, way.issuers, way.registers,
-                         way.predicates, way.bytes, "counted" if way.counted else "computed"])  # fmt: skip
-    out.print(table(header, rows))
+    rows = [_row(tile, way) for tile in found for way in tile.ways]
+    out.print(table(_HEADER, rows))
     for way in found[0].ways if found else ():
         out.print(f"{way.machine}, {way.mover}: {way.source}", markup=False)
     out.print()
     names = ["TMA", "copies of threads", "MLS"]
     out.print(table(["what must hold", *names], [[i.what, i.tma, i.copies, i.mls] for i in INVARIANTS]))
+
+
+_HEADER = (
+    "tile",
+    "by",
+    "block",
+    "instructions",
+    "a KiB",
+    "issuers",
+    "address registers",
+    "predicates",
+    "bytes",
+    "figures",
+)
+
+
+def _row(tile: TileCost, way: Movement) -> list[object]:
+    return [
+        tile.tile,
+        f"{way.machine}, {way.mover}",
+        tile.mls if way.machine == "mls" else tile.hopper,
+        way.instructions,
+        f"{1024 * way.instructions / way.bytes:.1f}",
+        way.issuers,
+        way.registers,
+        way.predicates,
+        way.bytes,
+        "counted" if way.counted else "computed",
+    ]
 
 
 def _data(done: Compilation, found: tuple[TileCost, ...]) -> dict[str, object]:

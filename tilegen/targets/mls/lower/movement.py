@@ -7,17 +7,16 @@ is not issued (`tail`); the piece is then zeroed (`dirty-lds`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.mls_plan import Aim, Fetch, MlsPlan, ReadFrom, Ring
-from tilegen.ir.uniform import Int as UInt
-from tilegen.ir.uniform import Sym, Uniform, op
+from tilegen.ir.uniform import Uniform, op
 from tilegen.targets.mls import isa
+from tilegen.targets.mls.lower.accesses import coordinate, summed
 from tilegen.targets.mls.lower.lanes import LANE
 from tilegen.targets.mls.lower.scalars import Scalars
 from tilegen.targets.mls.lower.writer import Writer, high, low, nth
-from tilegen.targets.mls.program import SGPR, Access, Coordinate, Int, Operand, Part
+from tilegen.targets.mls.program import SGPR, Access, Int, Operand
 
 WAVE = SGPR(isa.WAVE)
 CARRY, TAIL, DIRTY_LDS = "carry", "tail", "dirty-lds"
@@ -27,13 +26,33 @@ _FILTER_BITS = 8
 
 @dataclass(frozen=True)
 class Aimed:
-    """Where a tile's loads begin for a work item: the address with what does not move, the stride of its lines in
-    elements, and each coordinate."""
+    """Where a wave's loads of a tile begin for a work item: the address with what does not move, the stride of its
+    lines in elements, each coordinate of the tile's corner; and the wave's first piece: its row, its column, and where
+    it is put, in bytes of a slot."""
 
     base: SGPR
     stride: Operand
     at: tuple[Operand, ...]
     limits: tuple[Operand, Operand]  # of rows, of columns
+    row: Operand
+    col: Operand
+    place: Operand
+
+
+@dataclass(frozen=True)
+class _Share:
+    """How waves share out a tile's pieces: by stripes of rows, every `waves`th; where there are fewer stripes than
+    waves, `groups` of waves have the same stripes, and take every `groups`th column of pieces."""
+
+    groups: int
+    stripes: int  # of a wave, at most
+    columns: int  # of a wave, at most
+
+    @staticmethod
+    def of(ring: Ring, waves: int) -> _Share:
+        power = ring.stripes & (ring.stripes - 1) == 0
+        groups = waves // ring.stripes if power and ring.stripes < waves and waves % ring.stripes == 0 else 1
+        return _Share(groups, 1 if groups > 1 else -(-ring.stripes // waves), -(-ring.columns // groups))
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,7 @@ class Movement:
         for dim, index in enumerate(op_.index):
             where = self.s.value(index)
             if where != Int(0):
-                self._add(base, where, ring, dim)
+                self._add(base, base, where, ring, dim)
             at.append(where)
         stride: Operand = Int(ring.piece.cols)
         if ring.row_dim is not None:
@@ -87,24 +106,52 @@ class Movement:
             w.op("s_mov_b32", stride, low(pair), comment=f"{op_.tile}: stride of its rows, in elements")
             w.release(pair)
         limits = (self.s.value(op_.row_limit), self.s.value(op_.col_limit))
-        self.aimed[op_.tile] = Aimed(base, stride, tuple(at), limits)
+        row, col, place = self._first_piece(ring)
+        with w.scratch(2) as offset:
+            w.op("s_mul_i32", low(offset), row, stride)
+            w.op("s_mul_hi_u32", high(offset), row, stride)
+            if col != Int(0):
+                w.op("s_add_u32", low(offset), low(offset), col)
+                w.op("s_addc_u32", high(offset), high(offset), 0)
+            self.s.scaled(offset, ring.dtype.bytes)
+            self._sum(base, base, offset, ring)
+        self.aimed[op_.tile] = Aimed(base, stride, tuple(at), limits, row, col, place)
 
-    def _add(self, base: SGPR, where: Operand, ring: Ring, dim: int) -> None:
-        """base += where * stride of a dimension, in bytes."""
+    def _first_piece(self, ring: Ring) -> tuple[Operand, Operand, Operand]:
+        """Row and column of this wave's first piece, and its place in a slot."""
+        w, piece, share = self.w, ring.piece, _Share.of(ring, self.plan.waves)
+        row, place = w.scalar(), w.scalar()
+        if share.groups == 1:
+            w.op("s_mul_i32", row, WAVE, piece.rows, comment=f"{ring.tile}: this wave's first row")
+            w.op("s_mul_i32", place, WAVE, piece.bytes)
+            return row, Int(0), place
+        col = w.scalar()
+        w.op("s_and_b32", row, WAVE, ring.stripes - 1)
+        w.op("s_mul_i32", row, row, piece.rows, comment=f"{ring.tile}: this wave's first row")
+        w.op("s_lshr_b32", col, WAVE, ring.stripes.bit_length() - 1)
+        w.op("s_mul_i32", col, col, piece.cols, comment=f"{ring.tile}: this wave's first column")
+        w.op("s_mul_i32", place, WAVE, piece.bytes)  # its stripe, and its column of pieces times their number
+        return row, col, place
+
+    def _add(self, out: SGPR, base: SGPR, where: Operand, ring: Ring, dim: int) -> None:
+        """out := base + where * stride of a dimension, in bytes."""
         w, size = self.w, ring.dtype.bytes
         if dim == ring.col_dim:
             with w.scratch(2) as offset:
                 w.op("s_mul_i32", low(offset), where, size)
                 w.op("s_mul_hi_u32", high(offset), where, size)
-                w.op("s_add_u32", low(base), low(base), low(offset), comment=f"{ring.tile}: base, low word")
-                self._carry(high(base), high(base), high(offset), ring)
+                self._sum(out, base, offset, ring)
             return
         stride = self.s.byte_stride(ring.tensor, dim, size)
         with w.scratch(2) as offset:
             self.s.product(offset, where, stride)
-            w.op("s_add_u32", low(base), low(base), low(offset), comment=f"{ring.tile}: base, low word")
-            self._carry(high(base), high(base), high(offset), ring)
+            self._sum(out, base, offset, ring)
         w.release(stride)
+
+    def _sum(self, out: SGPR, a: SGPR, b: SGPR, ring: Ring) -> None:
+        """out := a + b, pairs."""
+        self.w.op("s_add_u32", low(out), low(a), low(b), comment=f"{ring.tile}: base, low word")
+        self._carry(high(out), high(a), high(b), ring)
 
     def _carry(self, out: Operand, a: Operand, b: Operand, ring: Ring) -> None:
         """The high word of a sum whose low word was just added."""
@@ -122,25 +169,23 @@ class Movement:
 
     def _fetch(self, op_: Fetch) -> None:
         w, s, ring = self.w, self.s, self.plan.ring(op_.tile)
-        aimed = self.aimed[op_.tile]
+        aimed, share, d = self.aimed[op_.tile], _Share.of(ring, self.plan.waves), self.descriptor
         at = list(aimed.at)
         base = aimed.base
-        moved: SGPR | None = None
         if op_.moving is not None:
             dim, where = op_.moving
             at[dim] = s.value(where)
-            moved = w.scalar(2)
-            w.op("s_mov_b64", moved, base)
-            self._add(moved, at[dim], ring, dim)
-            base = moved
+            base = nth(d, 0, 2)
+            self._add(base, aimed.base, at[dim], ring, dim)
+        target = w.scalar()
         slot = self._stage(ring, op_.stage)
-        waves = self.plan.waves
-        for n in range(-(-ring.pieces // waves)):
-            self._piece(ring, n, base, at, slot)
+        w.op("s_add_i32", target, slot, aimed.place, comment=f"{ring.tile}: this wave's place in the slot")
         s.w_release(slot)
-        if moved is not None:
-            w.release(moved)
-            assert op_.moving is not None
+        w.op("s_mov_b32", nth(d, 2), aimed.stride)
+        for stripe in range(share.stripes):
+            self._stripe(ring, share, stripe, base, at, target)
+        w.release(target)
+        if op_.moving is not None:
             s.w_release(at[op_.moving[0]])
 
     def _stage(self, ring: Ring, stage: Uniform) -> Operand:
@@ -156,65 +201,91 @@ class Movement:
         """The LDS address of the stage that a tile is read from."""
         return self.s.names[_slot(ring.tile)]
 
-    def _piece(self, ring: Ring, n: int, base: SGPR, at: list[Operand], slot: Operand) -> None:
-        """The nth piece of each wave."""
-        w, waves, piece, limits = self.w, self.plan.waves, ring.piece, self.aimed[ring.tile].limits
-        done, zero = w.label(f"{ring.tile}_done"), w.label(f"{ring.tile}_zero")
-        number = w.scalar()
-        w.op("s_add_i32", number, WAVE, n * waves, comment=f"{ring.tile}: this wave's piece {n}")
-        if (n + 1) * waves > ring.pieces:
-            w.op("s_cmp_lt_i32", number, ring.pieces)
+    def _stripe(self, ring: Ring, share: _Share, stripe: int, base: SGPR, at: list[Operand], target: SGPR) -> None:
+        """This wave's pieces of its stripe of that number: one descriptor, moved along the columns by moffset."""
+        w, d, piece, waves = self.w, self.descriptor, ring.piece, self.plan.waves
+        aimed = self.aimed[ring.tile]
+        done = w.label(f"{ring.tile}_done")
+        zero = w.label(f"{ring.tile}_zero")
+        first = stripe * waves * piece.rows
+        if share.groups == 1 and (stripe + 1) * waves > ring.stripes:
+            w.op("s_cmp_lt_i32", WAVE, ring.stripes - stripe * waves)
             w.op("s_cbranch_scc0", done)
-        row, col = self._corner(number, ring)
-        target = w.scalar()
-        w.op("s_lshl_b32", target, number, piece.bytes.bit_length() - 1)
-        w.op("s_add_i32", target, target, slot)
-        # filters: what lies past the limits
-        lines, run = w.scalar(), w.scalar()
-        top = Int(0) if ring.row_dim is None else at[ring.row_dim]
-        self._filter(lines, row, top, limits[0], piece.rows, zero)
-        self._filter(run, col, at[ring.col_dim], limits[1], piece.cols, zero)
-        d = self.descriptor
-        with w.scratch(2) as offset:
-            self._offset(offset, row, col, ring)
-            w.op("s_add_u32", low(d), low(base), low(offset), comment=f"{ring.tile}: base, low word")
-            self._carry(nth(d, 1), high(base), high(offset), ring)
+        if stripe:
+            with w.scratch(2) as offset:
+                w.op("s_mul_i32", low(offset), aimed.stride, waves * piece.rows)
+                w.op("s_mul_hi_u32", high(offset), aimed.stride, waves * piece.rows)
+                self.s.scaled(offset, ring.dtype.bytes)
+                self._sum(nth(d, 0, 2), nth(d, 0, 2), offset, ring)
+        elif base != nth(d, 0, 2):
+            w.op("s_mov_b64", nth(d, 0, 2), base)
         w.op("s_and_b32", nth(d, 1), nth(d, 1), 0xFFFF)
-        w.op("s_mov_b32", nth(d, 2), self.aimed[ring.tile].stride)
-        w.op("s_lshl_b32", lines, lines, _FILTER_BITS)
-        w.op("s_or_b32", nth(d, 3), lines, run, comment=f"{ring.tile}: filters")
-        w.op("s_nop", 0)
-        name, words = _load_name(ring)
-        w.op(name, d, target, words=words, access=self._access(ring, at, row, col))
+        lines = w.scalar()
+        top = Int(0) if ring.row_dim is None else at[ring.row_dim]
+        self._filter(lines, (aimed.row, top, Int(first)), aimed.limits[0], piece.rows, zero)
+        w.op("s_lshl_b32", nth(d, 3), lines, _FILTER_BITS, comment=f"{ring.tile}: the filter of its rows")
+        w.release(lines)
+        for n in range(share.columns):
+            self._piece(ring, share, n, stripe, at, target)
         if TAIL not in self.defects:
             w.op("s_branch", done)
             w.place(zero)
-            self._zero(ring, target)
+            self._zero(ring, target, [self._place(ring, share, n, stripe) for n in range(share.columns)])
         w.place(done)
-        w.release(number, row, col, target, lines, run)
 
-    def _corner(self, number: SGPR, ring: Ring) -> tuple[SGPR, SGPR]:
-        """Row and column of a piece in its tile, from its number: the stripes of rows run fastest."""
-        w = self.w
-        stripe, col = w.scalar(), w.scalar()
-        if ring.stripes & (ring.stripes - 1):  # exact for numbers below 2**16 / stripes
-            w.op("s_mul_i32", col, number, -(-65536 // ring.stripes))
-            w.op("s_lshr_b32", col, col, 16)
-            w.op("s_mul_i32", stripe, col, ring.stripes)
-            w.op("s_sub_i32", stripe, number, stripe)
-        else:
-            w.op("s_lshr_b32", col, number, ring.stripes.bit_length() - 1)
-            w.op("s_and_b32", stripe, number, ring.stripes - 1)
-        w.op("s_mul_i32", stripe, stripe, ring.piece.rows)
-        w.op("s_mul_i32", col, col, ring.piece.cols)
-        return stripe, col
+    def _place(self, ring: Ring, share: _Share, n: int, stripe: int) -> int:
+        """Bytes from a wave's first piece to another of its own."""
+        return (n * share.groups * ring.stripes + stripe * self.plan.waves) * ring.piece.bytes
 
-    def _filter(self, out: SGPR, corner: SGPR, at: Operand, limit: Operand, size: int, zero: str) -> None:
+    def _piece(self, ring: Ring, share: _Share, n: int, stripe: int, at: list[Operand], target: SGPR) -> None:
+        """A wave's nth piece of a stripe."""
+        w, d, piece = self.w, self.descriptor, ring.piece
+        aimed = self.aimed[ring.tile]
+        over, zero, done = (w.label(f"{ring.tile}_{word}") for word in ("over", "zero", "done"))
+        col = n * share.groups * piece.cols
+        last = (n + 1) * share.groups > ring.columns  # some groups have no such piece
+        if last:
+            w.op("s_cmp_lt_i32", aimed.col, ring.cols - col)
+            w.op("s_cbranch_scc0", over)
+        whole = self._whole_columns(ring, at)
+        if not whole:
+            with w.scratch(1) as run:
+                self._filter(run, (aimed.col, at[ring.col_dim], Int(col)), aimed.limits[1], piece.cols, zero)
+                w.op("s_and_b32", nth(d, 3), nth(d, 3), 0xFF << _FILTER_BITS)
+                w.op("s_or_b32", nth(d, 3), nth(d, 3), run, comment=f"{ring.tile}: and of its columns")
+        place = self._place(ring, share, n, stripe)
+        with w.scratch(1) as to:
+            w.op("s_add_i32", to, target, place)
+            w.op("s_nop", 0)
+            name, words = _load_name(ring)
+            rows = stripe * self.plan.waves * piece.rows
+            w.op(name, d, to, words=words, access=self._access(ring, at, rows, col), moffset=col)
+        if not whole and TAIL not in self.defects:
+            w.op("s_branch", done)
+            w.place(zero)
+            self._zero(ring, target, [place])
+            w.place(done)
+        if last:
+            w.place(over)
+
+    def _whole_columns(self, ring: Ring, at: list[Operand]) -> bool:
+        """Whether the tile's columns end with a piece, whatever the launch."""
+        limit = self.aimed[ring.tile].limits[1]
+        return at[ring.col_dim] == Int(0) and limit == Int(ring.columns * ring.piece.cols)
+
+    def _filter(self, out: SGPR, corner: tuple[Operand, ...], limit: Operand, size: int, zero: str) -> None:
         """out := how many positions of a piece lie past the limit. Where all do, the piece is zeroed instead."""
         w = self.w
-        w.op("s_add_i32", out, corner, at)
-        w.op("s_add_i32", out, out, size)
-        w.op("s_sub_i32", out, out, limit)
+        constant = size + sum(x.value for x in corner if isinstance(x, Int))
+        given: list[Operand] = [x for x in corner if not isinstance(x, Int)]
+        first, *more = given or [Int(0)]
+        if isinstance(limit, Int):
+            w.op("s_add_i32", out, first, constant - limit.value)
+        else:
+            w.op("s_sub_i32", out, first, limit)
+            w.op("s_add_i32", out, out, constant)
+        for x in more:
+            w.op("s_add_i32", out, out, x)
         w.op("s_max_i32", out, out, 0)
         if TAIL in self.defects:
             w.op("s_min_i32", out, out, size, comment="defect tail: a filter of the whole piece is issued")
@@ -222,26 +293,19 @@ class Movement:
         w.op("s_cmp_ge_i32", out, size, comment="nothing of it is there")
         w.op("s_cbranch_scc1", zero)
 
-    def _offset(self, out: SGPR, row: SGPR, col: SGPR, ring: Ring) -> None:
-        """Bytes from the tile's corner to a piece's."""
-        w, size, stride = self.w, ring.dtype.bytes, self.aimed[ring.tile].stride
-        w.op("s_mul_i32", low(out), row, stride)
-        w.op("s_mul_hi_u32", high(out), row, stride)
-        w.op("s_add_u32", low(out), low(out), col)
-        w.op("s_addc_u32", high(out), high(out), 0)
-        self.s.scaled(out, size)
-
-    def _zero(self, ring: Ring, target: SGPR) -> None:
+    def _zero(self, ring: Ring, target: SGPR, places: list[int]) -> None:
         w = self.w
         if DIRTY_LDS in self.defects:
-            w.remark(f"defect dirty-lds: nothing zeroes this piece of {ring.tile}")
+            w.remark(f"defect dirty-lds: nothing zeroes these pieces of {ring.tile}")
             return
         address, zeros = w.vector(), w.vector(4)
         w.op("v_lshlrev_b32", address, 4, LANE)
         w.op("v_add_u32", address, address, target)
         for n in range(4):
             w.op("v_mov_b32", nth(zeros, n), 0)
-        w.op("ds_write_b128", address, zeros, access=Access(ring.tile), comment=f"{ring.tile}: nothing to load")
+        for place in places:
+            w.op("ds_write_b128", address, zeros, access=Access(ring.tile), offset=place,
+                 comment=f"{ring.tile}: nothing to load")  # fmt: skip
         w.release(address, zeros)
 
     def read(self, ring: Ring, row: int, col: int, of_row: Operand | None, of_col: Operand | None) -> Access:
@@ -264,44 +328,17 @@ class Movement:
                 found.append(coordinate(Int(sums[1]), None, *more))
         return Access(ring.tile, ring.tensor, tuple(found))
 
-    def _access(self, ring: Ring, at: list[Operand], row: SGPR, col: SGPR) -> Access:
-        found, limits = [], self.aimed[ring.tile].limits
+    def _access(self, ring: Ring, at: list[Operand], row: int, col: int) -> Access:
+        """What a load brings, of the wave's piece that begins so many rows and columns behind its first."""
+        found, aimed = [], self.aimed[ring.tile]
         for dim, where in enumerate(at):
             if dim == ring.row_dim:
-                found.append(coordinate(where, limits[0], row, "line"))
+                found.append(coordinate(where, aimed.limits[0], aimed.row, Int(row), "line"))
             elif dim == ring.col_dim:
-                found.append(coordinate(where, limits[1], col, "run"))
+                found.append(coordinate(where, aimed.limits[1], aimed.col, Int(col), "run"))
             else:
                 found.append(coordinate(where))
         return Access(ring.tile, ring.tensor, tuple(found))
-
-
-def summed(e: Uniform, names: Mapping[str, Operand]) -> tuple[tuple[Operand, ...], int] | None:
-    """The registers and the constant whose sum an expression is, if it is one of names and numbers."""
-    if isinstance(e, UInt):
-        return (), e.value
-    if isinstance(e, Sym):
-        found = names[e.name]
-        return ((), found.value) if isinstance(found, Int) else ((found,), 0)
-    if e.op not in ("add", "sub"):
-        return None
-    a, b = (summed(x, names) for x in e.args)
-    if a is None or b is None or (e.op == "sub" and b[0]):
-        return None
-    return (*a[0], *b[0]), a[1] + b[1] if e.op == "add" else a[1] - b[1]
-
-
-def coordinate(at: Operand, limit: Operand | None = None, *more: Operand | str) -> Coordinate:
-    """A sum of registers and literals."""
-    parts: list[Part] = []
-    constant = 0
-    for x in (at, *more):
-        if isinstance(x, Int):
-            constant += x.value
-        else:
-            parts.append(Part(x))  # type: ignore[arg-type]
-    bound = limit.value if isinstance(limit, Int) else limit
-    return Coordinate(tuple(parts), constant, bound)  # type: ignore[arg-type]
 
 
 def _slot(tile: str) -> str:

@@ -6,9 +6,9 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.mls_plan import MlsPlan
 from tilegen.ir.plan import Digit, LetFloat, LoadVector, RowStep, StoreRows, StoreVector
 from tilegen.ir.uniform import Uniform
+from tilegen.targets.mls.lower.accesses import coordinate
 from tilegen.targets.mls.lower.lanes import LANE, Lanes, pack_name
 from tilegen.targets.mls.lower.layouts import WIDTH, blocks, column, registers
-from tilegen.targets.mls.lower.movement import coordinate
 from tilegen.targets.mls.lower.scalars import Scalars
 from tilegen.targets.mls.lower.writer import EXEC, OFF, Writer, high, low, nth
 from tilegen.targets.mls.program import SGPR, VGPR, Access, Coordinate, Int, Operand

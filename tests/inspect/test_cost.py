@@ -1,0 +1,60 @@
+"""What moving tiles costs: figures that follow from what was emitted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tilegen.cli.main import main
+from tilegen.inspect.cost import INVARIANTS, TileCost, costs
+from tilegen.passes.pipeline import lower
+from tilegen.sema.loading import load
+from tilegen.targets.mls.build import MlsBuilt, build
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+def found(name: str) -> tuple[tuple[TileCost, ...], MlsBuilt]:
+    program = load(SAMPLES / f"{name}.tile", {})
+    built = build(program)
+    return costs(program, lower(program), None, built), built
+
+
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
+def test_bytes_are_those_that_the_instructions_move(name: str) -> None:
+    tiles, built = found(name)
+    plan = lower(load(SAMPLES / f"{name}.tile", {}))
+    assert [t.tile for t in tiles] == [r.tile for r in built.plan.rings]
+    for tile in tiles:
+        tma, copies, mls = tile.ways
+        ring = plan.ring(tile.tile)
+        assert tma.bytes == copies.bytes == ring.bytes * ring.parts
+        held = built.plan.ring(tile.tile)
+        assert (
+            dict(mls.detail)["matrix loads, of a wave"] * held.piece.bytes * built.plan.waves == mls.bytes == held.bytes
+        )
+
+
+def test_a_machine_without_bounds_issues_more() -> None:
+    tiles, _ = found("fa3_fwd")
+    for tile in tiles:
+        tma, copies, mls = (way.instructions / way.bytes for way in tile.ways)
+        assert tma < copies
+        assert tma < mls
+        assert [way.predicates > 0 for way in tile.ways] == [False, True, True]
+        assert [way.counted for way in tile.ways] == [True, False, True]
+
+
+def test_the_command_prints_tables_and_json() -> None:
+    spec = str(SAMPLES / "gemm.tile")
+    shown = CliRunner().invoke(main, ["cost", spec])
+    assert shown.exit_code == 0, shown.output
+    assert all(i.what in shown.stdout for i in INVARIANTS)
+    data = json.loads(CliRunner().invoke(main, ["cost", spec, "--json"]).stdout)
+    assert [t["tile"] for t in data["tiles"]] == ["a", "b"]
+    assert [w["mover"] for w in data["tiles"][0]["ways"]] == ["TMA", "copies", "matrix loads"]
+    assert data["tiles"][0]["ways"][0]["detail"]["UTMALDG in the SASS, around loops and in them"] > 0
+    assert len(data["invariants"]) == len(INVARIANTS)
