@@ -19,6 +19,7 @@ from tilegen.ir.tile import TileProgram
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 from tilegen.targets.mls.build import MlsBuilt, build
+from tilegen.targets.mls.checks import check as static_checks
 from tilegen.targets.mls.parsing import parse
 from tilegen.targets.mls.verify import verify
 
@@ -103,6 +104,7 @@ def test_random_shapes_are_right() -> None:
 def test_the_text_of_a_sample_is_read_back_to_its_program(name: str) -> None:
     built = build(sample(name))
     assert verify(built.program) == []
+    assert static_checks(built.program) == []
     assert parse(Source(f"{name}.mls", built.text)) == built.program
 
 
@@ -150,6 +152,13 @@ def test_without_defects_the_same_situations_are_right(name: str) -> None:
     program = sample(name)
     check(program, {}, straddle=False)
     check(program, SIZES.get(name, ATTENTION), straddle=True)
+
+
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax", "copy"])
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_is_found_before_running(defect: str, name: str) -> None:
+    found = static_checks(build(sample(name), frozenset({defect})).program)
+    assert DEFECTS[defect] in {d.code for d in found}
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tilegen.cli.run import Judged, arguments, dense, judge, numbers, print_judg
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.diagnostics.core import TilegenError
+from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.tile import TileProgram
 from tilegen.oracle import evaluate, poisoned, random_inputs
 from tilegen.runtime.mls import run
@@ -59,12 +60,15 @@ def _compile(wanted: Wanted, defect: str | None) -> _Compiled:
 
 
 def build_mls(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes, defect: str | None) -> None:
-    """Write NAME.mls to the folder, and print what the kernel needs."""
+    """Write NAME.mls to the folder, and print what the kernel needs; with a defect, what the static checks find."""
     if emit not in (None, EXTENSION):
         wrong_usage("--emit names no file of ours", got=emit or "", wanted=EXTENSION)
     if sizes:
         wrong_usage("--size chooses among tuned schedules of hopper", wanted="--target mls without it")
     done = _compile(wanted, defect)
+    faults = _faults(done)
+    if faults and defect is None:
+        raise TilegenError(faults)
     files = {f"{done.name(n)}.{EXTENSION}": b.text.encode() for n, b in enumerate(done.built)}
     publish(files, folder)
     out = stdout()
@@ -73,6 +77,9 @@ def build_mls(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes, defe
     out.print(table(["waves", "instructions", "SGPRs", "VGPRs", "LDS", "blocks", "stages"], rows))
     for note in dict.fromkeys(n for b in done.built for n in b.plan.notes):
         out.print(f"note: {note}", markup=False)
+    if defect is not None:
+        codes = ", ".join(f"{code} {n} times" for code, n in Counter(f.code for f in faults).items())
+        out.print(f"defect {defect}: put in on purpose; the static checks find {codes}", markup=False)
     out.print(f"time: compiled in {done.seconds:.2f} s", markup=False)
     out.print(f"made with: tilegen {VERSION}", markup=False)
     out.print(f"wrote {', '.join(str(folder / name) for name in files)}", markup=False)
@@ -93,10 +100,15 @@ def _needs(built: MlsBuilt) -> Sequence[object]:
     ]
 
 
+def _faults(done: _Compiled) -> tuple[Diagnostic, ...]:
+    """What the static checks find."""
+    return tuple(fault for b in done.built for fault in check(b.program))
+
+
 def check_mls(wanted: Wanted, defect: str | None) -> None:
     """Compile, run the static checks, and say that nothing is wrong, or fail with all that is."""
     done = _compile(wanted, defect)
-    if faults := tuple(fault for b in done.built for fault in check(b.program)):
+    if faults := _faults(done):
         raise TilegenError(faults)
     out = stdout()
     for note in dict.fromkeys(n for b in done.built for n in b.plan.notes):

@@ -223,10 +223,11 @@ class Movement:
         lines = w.scalar()
         top = Int(0) if ring.row_dim is None else at[ring.row_dim]
         self._filter(lines, (aimed.row, top, Int(first)), aimed.limits[0], piece.rows, zero)
-        w.op("s_lshl_b32", nth(d, 3), lines, _FILTER_BITS, comment=f"{ring.tile}: the filter of its rows")
-        w.release(lines)
+        by_row = nth(d, 3) if self._whole_columns(ring, at) else lines
+        w.op("s_lshl_b32", by_row, lines, _FILTER_BITS, comment=f"{ring.tile}: the filter of its rows")
         for n in range(share.columns):
-            self._piece(ring, share, n, stripe, at, target)
+            self._piece(ring, share, n, stripe, at, target, by_row)
+        w.release(lines)
         if TAIL not in self.defects:
             w.op("s_branch", done)
             w.place(zero)
@@ -237,8 +238,10 @@ class Movement:
         """Bytes from a wave's first piece to another of its own."""
         return (n * share.groups * ring.stripes + stripe * self.plan.waves) * ring.piece.bytes
 
-    def _piece(self, ring: Ring, share: _Share, n: int, stripe: int, at: list[Operand], target: SGPR) -> None:
-        """A wave's nth piece of a stripe."""
+    def _piece(
+        self, ring: Ring, share: _Share, n: int, stripe: int, at: list[Operand], target: SGPR, by_row: SGPR
+    ) -> None:
+        """A wave's nth piece of a stripe. by_row: where the filter of its rows stands."""
         w, d, piece = self.w, self.descriptor, ring.piece
         aimed = self.aimed[ring.tile]
         over, zero, done = (w.label(f"{ring.tile}_{word}") for word in ("over", "zero", "done"))
@@ -251,8 +254,7 @@ class Movement:
         if not whole:
             with w.scratch(1) as run:
                 self._filter(run, (aimed.col, at[ring.col_dim], Int(col)), aimed.limits[1], piece.cols, zero)
-                w.op("s_and_b32", nth(d, 3), nth(d, 3), 0xFF << _FILTER_BITS)
-                w.op("s_or_b32", nth(d, 3), nth(d, 3), run, comment=f"{ring.tile}: and of its columns")
+                w.op("s_or_b32", nth(d, 3), by_row, run, comment=f"{ring.tile}: and of its columns")
         place = self._place(ring, share, n, stripe)
         with w.scratch(1) as to:
             w.op("s_add_i32", to, target, place)
