@@ -43,13 +43,13 @@ def launch(
     seed: int = 0,
     straddle: Sequence[str] = (),
     spans: Sequence[Span] | None = None,
-    step_limit: int = STEP_LIMIT,
+    step_limit: int | None = None,
 ) -> Report:
     """Run `program` on copies of the input arrays; the elements of output arrays are overwritten with the results.
 
     arguments: one value for each `.arg`, by name. straddle: tensors to lie across 4 GiB whatever their size (larger
     than a page they do anyway). seed: of the waves' turns and of when loads land. spans: where the program's lines
-    stand (else in its own text). step_limit: wave instructions before a launch is taken for endless.
+    stand (else in its own text). step_limit: wave instructions before a launch is taken for endless (`STEP_LIMIT`).
 
     Raises TilegenError for the first fault, naming instruction, tile, element and address.
     """
@@ -72,7 +72,7 @@ def launch(
     operations = _operations(program, context, program_spans(program) if spans is None else spans)
     address = memory.place("the kernel's arguments", block).base
     chance = random.Random(seed)
-    steps, counts = [step_limit], Counter[str]()
+    steps, counts = [STEP_LIMIT if step_limit is None else step_limit], Counter[str]()
     with np.errstate(all="ignore"):
         for z in range(grid[2]):
             for y in range(grid[1]):
