@@ -76,6 +76,24 @@ class Tensor:
         """Nothing holds its elements."""
 
 
+class TensorGuards:
+    """Compares tensors with those it was made of, all at once."""
+
+    def __init__(self, *tensors: Tensor, dynamic_dims_sizes: None, dynamic_dims_strides: None) -> None:
+        self.like = [self._told(t) for t in tensors]
+
+    @staticmethod
+    def _told(t: Any) -> tuple[Any, ...]:
+        if type(t) is not Tensor:
+            return ()
+        return t.shape, t.strides, t.dtype, t.device, t.requires_grad, t.negated
+
+    def check(self, *tensors: Any) -> bool:
+        if len(tensors) != len(self.like):
+            raise TypeError("wrong length")
+        return [self._told(t) for t in tensors] == self.like
+
+
 class Torch(ModuleType):
     """The module. `stream`: what is current on every device. `current`: the device."""
 
@@ -86,7 +104,9 @@ class Torch(ModuleType):
         self._C = SimpleNamespace(
             _cuda_getCurrentRawStream=lambda index: self.stream,
             _cuda_getDevice=lambda: self.current,
-            _dynamo=SimpleNamespace(guards=SimpleNamespace(_empty_strided_cuda=self._empty_strided)),
+            _dynamo=SimpleNamespace(
+                guards=SimpleNamespace(_empty_strided_cuda=self._empty_strided, TensorGuards=TensorGuards)
+            ),
         )
         for name in SIZES:
             setattr(self, name, Dtype(name))

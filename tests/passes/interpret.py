@@ -241,7 +241,8 @@ class Role:
         self.ready.add((o.slot.ring, self.place(o.slot)))
 
     def do_ArriveClean(self, o: ir.ArriveClean) -> None:
-        self.ready.remove((o.slot.ring, self.place(o.slot)))
+        if (o.slot.ring, self.place(o.slot)) not in self.ready:
+            raise Misuse(f"{o.slot.ring} at {self.place(o.slot)} is passed on before it is waited for")
         self.shared.clean.add((o.slot.ring, self.part(o.slot), self.place(o.slot)))
 
     def do_ScanSlot(self, o: ir.ScanSlot) -> None:

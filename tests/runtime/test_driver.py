@@ -19,7 +19,8 @@ from tilegen.targets.hopper.tensor_map import TensorMap
 
 CONTEXT = 77
 # what a launch calls from a thread where another context is current
-ELSEWHERE = ["current context", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernelEx", "cuCtxPopCurrent"]
+CAPTURING = ["current context", "cuCtxGetCurrent", "cuCtxPushCurrent", "is capturing", "cuCtxPopCurrent"]
+ELSEWHERE = ["refused launch", *CAPTURING[:3], "cuLaunchKernelEx", *CAPTURING[4:]]
 
 
 class Failure(int):
@@ -88,6 +89,9 @@ class FakeDriver:
 
     def launch(self, config: Any, function: Any, pointers: Any, extra: None) -> int:
         """The driver's own function."""
+        if self.context != CONTEXT:
+            self.calls.append(("refused launch",))
+            return 400  # CUDA_ERROR_INVALID_HANDLE, as on two H200 with a kernel of the other
         self.calls.append(("cuLaunchKernelEx",))
         assert extra is None
         if "cuLaunchKernelEx" in self.fails:
@@ -232,7 +236,7 @@ def test_whether_a_stream_is_captured_is_asked_in_the_gpus_context(fake: FakeDri
         fake.calls.clear()
         assert direct.capturing(0, 9) == fake.captured
         assert ("is capturing", 9) in fake.calls
-        assert fake.names() == [name if "Launch" not in name else "is capturing" for name in ELSEWHERE]
+        assert fake.names() == CAPTURING
     fake.context = CONTEXT
     fake.calls.clear()
     assert direct.capturing(0, 9)
@@ -247,7 +251,7 @@ def test_a_current_context_stays(fake: FakeDriver) -> None:
     fake.context = CONTEXT
     fake.calls.clear()
     launch.put(0)
-    assert fake.names() == ["current context", "cuLaunchKernelEx"]
+    assert fake.names() == ["cuLaunchKernelEx"]
 
 
 def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:

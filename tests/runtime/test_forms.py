@@ -15,7 +15,7 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver, forms
 from tilegen.runtime.direct import Functions
 from tilegen.runtime.executable import Executable
-from tilegen.runtime.forms import signature
+from tilegen.runtime.forms import recogniser, signature
 from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.launch import encode_cached
 from tilegen.runtime.recent import Recent
@@ -91,6 +91,45 @@ def test_other_addresses_of_the_same_form_change_nothing_else(gpu: Gpu, kernel: 
         kernel(X=x, Y=y)
     assert slow == ["request", "bound", "bound"]
     assert gpu.puts == [Put(0, x.address, y.address, 70, 64) for x, y in arrays]
+
+
+def test_torch_is_asked_once_about_all_arrays(gpu: Gpu, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("tilegen.runtime.kernel.signature", lambda given: asked.append(1) or signature(given))
+    pairs = [(Tensor((70, 64)), Tensor((70,))) for _ in range(5)]
+    for x, y in pairs:
+        assert kernel(X=x, Y=y) is y
+    assert len(asked) == 2  # the first call has no form yet, the second finds it
+    assert [put.y for put in gpu.puts] == [y.address for _, y in pairs]
+    x, y = pairs[0]
+    for others in ({"X": x}, {"Y": y, "X": x}, {"X": x, "Y": None}, {"X": Tensor((71, 64))}, {"X": x, "Y": y}):
+        kernel(**others)
+    assert len(asked) == 6  # the last is like those before
+    assert [put.m for put in gpu.puts[5:]] == [70, 70, 70, 71, 70]
+
+
+def test_a_torch_that_cannot_be_asked_is_not(gpu: Gpu, kernel: Kernel, slow: list[str]) -> None:
+    del gpu.torch._C._dynamo.guards.TensorGuards
+    x, y = Tensor((70, 64)), Tensor((70,))
+    for _ in range(4):
+        kernel(X=x, Y=y)
+    assert slow == ["request", "bound", "bound"]
+
+
+@pytest.mark.parametrize(("first", "then", "same"), [(1, 1, True), (1, 2, False), (0.0, -0.0, False), (1, True, False)])
+def test_numbers_are_of_the_form(gpu: Gpu, first: float, then: float, same: bool) -> None:
+    x = Tensor((70, 64))
+    recognise = recogniser({"X": x, "n": first})
+    assert recognise is not None
+    assert recognise({"X": x, "n": then}) == ([x.address] if same else None)
+    assert recognise({"X": x, "m": first}) is None
+    assert recognise({"X": first, "n": x}) is None
+
+
+def test_what_depends_on_the_mode_is_judged_anew(gpu: Gpu) -> None:
+    x = Tensor((70, 64))
+    x.requires_grad = True
+    assert recogniser({"X": x}) is None
 
 
 def test_maps_are_encoded_in_the_context(gpu: Gpu, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

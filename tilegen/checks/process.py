@@ -217,12 +217,14 @@ class Process:
 
     def _release(self, slot: ir.Slot, site: Site) -> None:
         barrier, generation = self._barrier(slot, "empty", site)
-        if self.machine.plan.ring(slot.ring).release == "warp":
+        ring = self.machine.plan.ring(slot.ring)
+        count = self.role.releases(ring)
+        if self.role.frees_by_warp(ring):
             self.group.stamp()
-            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), ir.WARPS)
+            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), count)
         else:
             self.group.stamp_lead()
-            self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, 1)
+            self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, count)
 
     def _load(self, load: ir.TmaLoad, site: Site) -> None:
         barrier, generation = self._barrier(load.slot, "full", site)

@@ -177,8 +177,8 @@ class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part.
 
     full: `full_arrivals` arrivals plus the expected bytes; empty: `empty_arrivals` arrivals, of one thread a
-    warpgroup (`release` "warpgroup") or of one a warp ("warp"). Barrier of stage s, part p:
-    offset + 8 * (s * parts + p).
+    warpgroup (`release` "warpgroup") or of one a warp ("warp"; always of a role that has only some warps of its
+    warpgroup). Barrier of stage s, part p: offset + 8 * (s * parts + p).
     """
 
     name: str
@@ -951,6 +951,14 @@ class RolePlan:
     def warps_of_group(self) -> tuple[int, int]:
         """(first, count) of the warps of each of its warpgroups that run it."""
         return self.warps or (0, WARPS)
+
+    def frees_by_warp(self, ring: Ring) -> bool:
+        """Whether one thread of each of its warps frees a slot; otherwise one thread of all."""
+        return ring.release == "warp" or self.warps is not None
+
+    def releases(self, ring: Ring) -> int:
+        """Arrivals with which each of its warpgroups frees a slot."""
+        return self.warps_of_group[1] if self.frees_by_warp(ring) else 1
 
 
 @dataclass(frozen=True)

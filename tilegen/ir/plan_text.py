@@ -177,7 +177,7 @@ def _ring(ring: ir.Ring) -> Line:
     return Line(
         f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}, "
         f"bytes {ring.bytes}; empty: arrivals {ring.empty_arrivals}, one a {ring.release}"
-        + (f"; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else ""),
+        + (f" and scanner's warp; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else ""),
         ("ring", ring.name),
         ring.span,
     )

@@ -58,17 +58,18 @@ def functions() -> Functions:
 
 
 def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
-    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is.
+    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is: the driver
+    refuses a kernel in another than its own, and does nothing.
 
     pointers: address of an array of pointers, one a parameter; whoever calls the function keeps it alive. dependent:
     the launch may begin under the end of the one before it on its stream. No CTAs: there is nothing to launch.
     """
     if not grid:
         return lambda stream: None
-    found, context = functions(), driver.context(kernel.device.index)
-    launch, current_context = found.launch, found.current_context
+    launch = functions().launch
     by_stream: dict[int, tuple[Any, ...]] = {}
     holder, reference = ctypes.c_void_p, ctypes.byref
+    device = kernel.device.index
 
     def put(stream: int) -> None:
         arguments = by_stream.get(stream)
@@ -78,11 +79,9 @@ def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool
             config = reference(_config(kernel, grid, stream, dependent))
             arguments = config, holder(kernel.function), holder(pointers), None
             by_stream[stream] = arguments
-        now = holder()
-        if current_context(reference(now)) == 0 and now.value == context:
-            error = launch(*arguments)
-        else:
-            with driver.current(kernel.device.index):
+        error = launch(*arguments)
+        if error and not _is_current(device):  # to ask before each launch would take as long as the rest of this
+            with driver.current(device):
                 error = launch(*arguments)
         if error:
             driver.refuse("launch the kernel", error)
@@ -92,14 +91,20 @@ def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool
 
 def capturing(device: int, stream: int) -> bool:
     """Whether what is put on the stream goes into a graph instead of being run."""
-    found, now, status = functions(), ctypes.c_void_p(), ctypes.c_int()
-    ask = partial(found.is_capturing, ctypes.c_void_p(stream), ctypes.byref(status))
-    if found.current_context(ctypes.byref(now)) == 0 and now.value == driver.context(device):
+    status = ctypes.c_int()
+    ask = partial(functions().is_capturing, ctypes.c_void_p(stream), ctypes.byref(status))
+    if _is_current(device):
         error = ask()
     else:
         with driver.current(device):
             error = ask()
     return not error and status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def _is_current(device: int) -> bool:
+    """Whether the device's context is the current one of this thread."""
+    now = ctypes.c_void_p()
+    return functions().current_context(ctypes.byref(now)) == 0 and now.value == driver.context(device)
 
 
 def _config(kernel: driver.Loaded, grid: int, stream: int, dependent: bool) -> Config:

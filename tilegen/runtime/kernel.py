@@ -26,7 +26,7 @@ from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
 from tilegen.runtime.binding import output_shapes, resolve
 from tilegen.runtime.executable import Executable, Memory, Numbers
-from tilegen.runtime.forms import NUMBERS, Form, signature
+from tilegen.runtime.forms import NUMBERS, Form, recogniser, signature
 from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Mover
 from tilegen.runtime.recent import Recent
 from tilegen.runtime.variants import Artefacts, Variant, build_all
@@ -115,6 +115,7 @@ class Kernel:
         self._fault_words = memory.fault_words
         self._resolved: Recent[_Resolved] = Recent()
         self._forms: Recent[Form] = Recent(lambda form: form.kept)
+        self._latest: tuple[Form, Callable[[Mapping[str, Any]], list[int] | None]] | None = None  # and its `recognise`
         self._launches: Recent[GpuLaunch | DealtLaunch] = Recent(lambda launch: launch.kept)
 
     def __repr__(self) -> str:
@@ -180,12 +181,15 @@ class Kernel:
         One output comes back as itself, several as a named tuple in the order of their declaration. Raises
         TilegenError with what does not fit.
         """
+        if self._latest is not None and not positional:
+            form, recognise = self._latest
+            if (addresses := recognise(arguments)) is not None:
+                return self._again(form, arguments, addresses)
         known = None if positional else signature(arguments)
-        form = self._forms.peek(known[0]) if known else None
-        if known and form is not None:
-            if self._fault_words:
-                self._raise_found()
-            return form.call(arguments, known[1], self._launches)
+        if known and (met := self._forms.peek(known[0])) is not None:
+            if met.recognise is not None:
+                self._latest = met, met.recognise
+            return self._again(met, arguments, known[1])
         request, resolved = self._request(positional, arguments)
         first = next(iter(request.views.values()))
         if not first.on_gpu:
@@ -197,6 +201,12 @@ class Kernel:
             if known and all(name in self._tensors or type(n) in NUMBERS for name, n in arguments.items()):
                 self._forms.get(known[0], lambda: self._form(request, resolved, arguments, launch.kept))
         return self._result(request.arrays)
+
+    def _again(self, form: Form, arguments: dict[str, Any], addresses: list[int]) -> Any:
+        """A call of a form that was met before."""
+        if self._fault_words:
+            self._raise_found()
+        return form.call(arguments, addresses, self._launches)
 
     def prepare(self, /, *positional: Any, **arguments: Any) -> Prepared:
         """The launch of these arguments (those of a call), checked, encoded and loaded, as a callable without any.
@@ -237,7 +247,7 @@ class Kernel:
             return executable.made(loaded, binding)
 
         makers = [(name, self._allocator(first, name, resolved)) for name in missing]
-        return Form(makers, current_stream(first), launch, self._result, kept)
+        return Form(makers, current_stream(first), launch, self._result, kept, recogniser(given))
 
     # ---- arguments -------------------------------------------------------------------------------
 

@@ -17,13 +17,12 @@ MODES = ("static", "single", "table")
 
 PRODUCER_ONLY = (ir.Expect, ir.TmaLoad, ir.WaitEmpty)
 SCANNER_ONLY = (ir.ScanSlot, ir.ArriveClean)
-SHARED = (ir.WaitFull, ir.FenceAsync)  # of scanners and consumers
+SHARED = (ir.WaitFull, ir.ArriveEmpty, ir.FenceAsync)  # of scanners and consumers
 CONSUMER_ONLY = (
     ir.TmaStore,
     ir.StoreCommit,
     ir.StoreWait,
     ir.WaitClean,
-    ir.ArriveEmpty,
     ir.OrderWait,
     ir.OrderPass,
     ir.OrderStart,

@@ -51,7 +51,7 @@ def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
                     elif operation.slot.part == part:
                         reads = role.warpgroups
             full += fills
-            empty += reads * (ir.WARPS if ring.release == "warp" else 1)
+            empty += reads * role.releases(ring)
         which = f" of part {part}" if ring.parts > 1 else ""
         if full != ring.full_arrivals:
             yield Violation(here, f"full barriers{which} take {ring.full_arrivals} arrivals, {full} come")
@@ -65,15 +65,33 @@ def _scan(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
         return
     clean = 0
     for index, role in enumerate(plan.roles):
-        for path, operation in operations(role, index):
+        if role.kind != "scanner":
+            for path in _unseen(ring, role.body, ("role", index)):
+                yield Violation(path, f"{role.name} does not wait until the slot has been looked through")
+        for _, operation in operations(role, index):
             match operation:
-                case ir.WaitFull(slot) if slot.ring == ring.name and role.kind != "scanner":
-                    yield Violation(path, f"{role.name} does not wait until the slot has been looked through")
                 case ir.ArriveClean(slot) if slot.ring == ring.name:
                     clean += role.warps_of_group[1]
     if clean != ring.scan.arrivals:
         message = f"clean barriers take {ring.scan.arrivals} arrivals, {clean} come"
         yield Violation(("ring", ring.name), message)
+
+
+def _unseen(ring: ir.Ring, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Path]:
+    """Waits for a slot to be full, where the same body does not just free it again."""
+    waits: dict[ir.Slot, Path] = {}
+    freed: set[ir.Slot] = set()
+    read: set[ir.Slot] = set()
+    for position, operation in enumerate(body):
+        yield from _unseen(ring, body_of(operation), (*path, position))
+        match operation:
+            case ir.WaitFull(slot) if slot.ring == ring.name:
+                waits[slot] = (*path, position)
+            case ir.ArriveEmpty(slot):
+                freed.add(slot)
+            case _ if type(operation) not in _WORDS:
+                read |= set(parts(operation, ir.Slot))
+    yield from (where for slot, where in waits.items() if slot not in freed or slot in read)
 
 
 def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Violation]:

@@ -193,6 +193,21 @@ class Consumer:
         wait = WaitClean if self.c.scanned(tile) else WaitFull
         self.out.append(wait(Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span, tile))
 
+    def _wait_to_pass(self, tile: str, left: Uniform, span: Span) -> None:
+        """Before a slot is freed unread, with `left` more to pass by: it need not have been looked through.
+
+        But a wait tells a phase from the one before it alone, and the scanner goes from slot to slot: with a slot of
+        the last round waited for, the next that is read in the same stage is one round on, and no more.
+        """
+        depth = self.c.rings[tile].depth
+        if not self.c.scanned(tile) or depth == 1:
+            self._wait_full(tile)
+            return
+        self.waited.add(tile)
+        slot, where = Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span
+        self.out.append(WaitFull(slot, where, tile))
+        self.out.append(If(op("ge", left, depth - 1), (WaitClean(slot, where, tile),), span))
+
     # ---- products in flight ----
 
     def _retire(self, registers: Iterable[str], span: Span) -> None:
@@ -321,7 +336,10 @@ class Consumer:
         def passing() -> None:
             for distance in range(phase.reach + 1):
                 for tile in tiles(distance):
-                    self._wait_full(tile)
+                    if start == Int(0):
+                        self._wait_to_pass(tile, op("sub", op("sub", stop, plan.time), 1), phase.span)
+                    else:
+                        self._wait_full(tile)
                 if distance == 0 and turns and not behind:
                     turn()
                 elif tiles(distance):  # one thread frees the slot: every warp must have seen it full

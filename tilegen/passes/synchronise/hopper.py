@@ -287,7 +287,8 @@ def _barriers(rings: dict[str, Ring], c: Context, top: int) -> tuple[dict[str, R
         out[name] = replace(r, full=top, empty=top + size)
         top += 2 * size
         if c.scanned(name):
-            out[name] = replace(out[name], scan=Scan(top, SCANNER_WARPS[1], 0))
+            warps = SCANNER_WARPS[1]
+            out[name] = replace(out[name], scan=Scan(top, warps, 0), empty_arrivals=r.empty_arrivals + warps)
             top += size
     for name, r in out.items():
         if r.scan is not None:

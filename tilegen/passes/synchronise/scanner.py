@@ -1,6 +1,7 @@
 """The scanner's sequence: slots of scanned tiles, looked through once they are full and before the consumers read them.
 
 It runs in the warps beside the producer's, which have nothing else to do, a ring's depth ahead of the consumers.
+Like any reader it frees a slot when it is done: consumers that pass the slot by do not wait until it is.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from tilegen.ir.plan import (
     Advance,
     ArriveClean,
+    ArriveEmpty,
     Cursor,
     FenceAsync,
     For,
@@ -60,6 +62,7 @@ def _phase(phase: Stream, tiles: tuple[str, ...], c: Context) -> list[Operation]
             WaitFull(slot, span, tile),
             If(plan.straddles(Sym(plan.time), SCANNED), look, span, tile),
             ArriveClean(slot, span, tile),
+            ArriveEmpty(slot, span, tile),
             Advance(_cursor(tile), span, tile),
         ]
     lets: tuple[Operation, ...] = () if c.tabled else (*plan.lets, *plan.cuts(SCANNED))

@@ -101,7 +101,7 @@ def scan_slot(r: RoleScope, op: ScanSlot) -> str:
 
 
 def arrive_empty(r: RoleScope, op: ArriveEmpty) -> str:
-    by = {"warpgroup": "release_by_warpgroup", "warp": "release_by_warp"}[r.plan.ring(op.slot.ring).release]
+    by = "release_by_warp" if r.role.frees_by_warp(r.plan.ring(op.slot.ring)) else "release_by_warpgroup"
     return f"{r.functions.helper('mbarrier_arrive' if r.role.elected else by)}({r.barrier(op.slot, 'empty')});"
 
 
