@@ -100,9 +100,17 @@ SLOT = ir.Slot("v", "v_read")
 V = CAUSAL.ring("v")
 assert V.scan is not None
 BREACHES = {
-    "readers pass the scanner by": (
+    "passers-by that keep the slot": (
         edits.change(CAUSAL, "consumer", ir.WaitClean, lambda o: (ir.WaitFull(o.slot, o.span),)),
         "does not wait until the slot has been looked through",
+    ),
+    "readers pass the scanner by": (
+        edits.change(CAUSAL, "consumer", ir.WaitClean, lambda o: (ir.WaitFull(o.slot, o.span),), nth=1),
+        "does not wait until the slot has been looked through",
+    ),
+    "a scanner that frees nothing": (
+        edits.drop(CAUSAL, "scanner", ir.ArriveEmpty),
+        "empty barriers take 6 arrivals, 3 come",
     ),
     "too few warps": (
         edits.role(CAUSAL, "scanner", warps=(1, 2)),
@@ -160,9 +168,26 @@ def test_a_breach_is_found(what: str) -> None:
     assert message in str(caught.value)
 
 
+def waiting_for_none(plan: ir.Plan) -> ir.Plan:
+    """Blocks that a warpgroup passes by, however many, are not waited for until they have been looked through."""
+
+    def let_go(loop: ir.For) -> tuple[ir.For]:
+        return (replace(loop, body=tuple(o for o in loop.body if not isinstance(o, ir.If))),)
+
+    return edits.change(plan, "consumer", ir.For, let_go)
+
+
+FEW_SLOTS_SCHEDULE = """
+  schedule hopper {
+    block i 192, j 16  consumers 3 over i  stages k 3, v 2
+    late O by 1  batch O, s  walk j down  skip_rows
+  }
+}"""  # and no turns, by which the warpgroups would know of each other
+FEW_SLOTS = lower(loaded(text_of("fa3_fwd").partition("  schedule")[0] + FEW_SLOTS_SCHEDULE, causal=True))
 FAULTS = {  # plans that verify, and what their run reports
     "no fence": (edits.drop(CAUSAL, "scanner", ir.FenceAsync), "PIPELINE_FENCE"),
     "passed on once only": (edits.drop(CAUSAL, "scanner", ir.ArriveClean), "PIPELINE_DEADLOCK"),
+    "a round passed by": (waiting_for_none(FEW_SLOTS), "PIPELINE_SKIPPED"),
 }
 
 
@@ -174,4 +199,14 @@ def test_the_pipeline_check_finds(what: str) -> None:
 
 
 def test_the_pipeline_of_the_sample_is_sound() -> None:
-    assert [d for trial in trials(CAUSAL) for d in check(CAUSAL, trial)] == []
+    for plan in (CAUSAL, FEW_SLOTS):
+        assert [d for trial in trials(plan) for d in check(plan, trial)] == []
+
+
+def test_a_slot_that_is_passed_by_is_not_waited_for_longer_than_until_it_is_full() -> None:
+    loop = next(o for role, _, o in all_operations(CAUSAL) if role.name == "consumer" and isinstance(o, ir.For))
+    waits = [o for o in loop.body if isinstance(o, ir.WaitFull | ir.WaitClean)]
+    assert [(type(o), o.slot.ring) for o in waits] == [(ir.WaitFull, "k"), (ir.WaitFull, "v")]
+    (last,) = [o for o in loop.body if isinstance(o, ir.If)]
+    taken = [evaluate(last.condition, {"j.skipped": 5, "j.step": step}) for step in range(5)]
+    assert taken == [1, 1, 1, 0, 0]  # the depth of the ring but one
