@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from cuda.bindings import driver as cuda
 from torch import Tensor
 
 from tests.gpu.tensors import DEVICE, TYPES, Placed, generator, judge, kernel, place, run, run_twice
@@ -200,6 +202,36 @@ def runs_in_a_fresh_thread(build: str, *, seed: int) -> None:
         raise raised[0]
     finish("a launch from a fresh thread")
     _judge_small(outputs, wanted, "in a fresh thread")
+
+
+def runs_from_another_context(build: str, *, seed: int) -> None:
+    """Where a context is current that is not the kernel's own, as another GPU's would be."""
+    k, inputs, outputs, wanted = _small(build, seed)
+    arrays = {**inputs, **{name: placed.tensor for name, placed in outputs.items()}}
+    launch = k.prepare(**arrays)
+    launch()
+    k(**arrays)
+    for call in (launch, lambda: k(**arrays)):
+        for placed in outputs.values():
+            placed.memory.fill_(float("nan"))
+        finish("what comes before")
+        with _another_context():
+            call()
+        finish("a launch from another context")
+        _judge_small(outputs, wanted, "from another context")
+
+
+@contextmanager
+def _another_context() -> Iterator[None]:
+    """A new context of the same GPU is current."""
+    error, device = cuda.cuDeviceGet(torch.cuda.current_device())
+    assert not int(error)
+    error, made = cuda.cuCtxCreate(None, 0, device)
+    assert not int(error)
+    try:
+        yield
+    finally:
+        assert not int(cuda.cuCtxDestroy(made)[0])  # which brings the one before back
 
 
 # ---- what is refused, or right -------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_causal_rows_see_what_they_should(gpu: Harness, D: int, Sq: int, Sk: int
     gpu.run("attention_checks:rows_see", KERNELS[f"D{D}-bf16-causal"], Sq=Sq, Sk=Sk)
 
 
-WHERE = ["runs_on_the_current_stream", "runs_in_a_graph", "runs_in_a_fresh_thread"]
+WHERE = ["runs_on_the_current_stream", "runs_in_a_graph", "runs_in_a_fresh_thread", "runs_from_another_context"]
 
 
 @pytest.mark.parametrize("where", WHERE)
