@@ -139,7 +139,7 @@ def test_a_schedule_is_written_as_people_write_it() -> None:
     loaded = program("fa3_fwd", causal=True).variants("hopper")[-1]
     assert schedule_text(loaded.directives("hopper"), "hopper", "D == 128 and causal") == "\n".join([
         "  schedule hopper if D == 128 and causal {",
-        "    block i 192, j 80",
+        "    block i 192, j 64",
         "    consumers 3 over i",
         "    stages k 3, v 3",
         "    via O tma",
