@@ -21,6 +21,12 @@ def test_good_plans_fit(plan: ir.Plan) -> None:
     assert check(plan) == []
 
 
+def unsplit(consumers: int) -> ir.Plan:
+    """So many warpgroups of consumers, that all keep the registers that they have at entry."""
+    plan = edits.role(G, "consumer", warpgroups=consumers, registers=None)
+    return edits.role(plan, "producer", registers=None)
+
+
 def only(plan: ir.Plan) -> Diagnostic:
     (diagnostic,) = check(plan)
     return diagnostic
@@ -51,9 +57,7 @@ def test_a_tile_in_one_stage_asks_for_a_smaller_block() -> None:
 
 
 def test_threads() -> None:
-    plan = edits.role(replace(G, threads=1152, registers_at_entry=56), "consumer", warpgroups=8, registers=None)
-    plan = edits.role(plan, "producer", registers=None)
-    d = check(plan)[0]
+    d = check(replace(unsplit(8), threads=1152, registers_at_entry=56))[0]
     assert (d.code, d.got, d.span) == ("TOO_MANY_THREADS", "1152 threads", at(4))
 
 
@@ -148,12 +152,43 @@ def test_sweeps_and_votes() -> None:
     assert live[ir.WriteShared] == {"c"}
 
 
+@pytest.mark.parametrize(
+    ("code", "inside", "outside"),
+    [
+        ("SHARED_MEMORY_FULL", replace(G, shared_bytes=232448), replace(G, shared_bytes=232449)),
+        (
+            "TOO_MANY_THREADS",
+            replace(unsplit(7), threads=1024, registers_at_entry=64),
+            replace(unsplit(8), threads=1152, registers_at_entry=56),
+        ),
+        (
+            "TOO_MANY_BARRIERS",
+            edits.alter(A, "consumer", ir.GroupSync, first_id=14),
+            edits.alter(A, "consumer", ir.GroupSync, first_id=15),
+        ),
+        ("REGISTER_FILE_FULL", edits.role(G, "producer", registers=24), edits.role(G, "producer", registers=32)),
+        (
+            "REGISTERS_FULL",
+            edits.role(A, "consumer", registers=88 + OVERHEAD["consumer"]),
+            edits.role(A, "consumer", registers=87 + OVERHEAD["consumer"]),
+        ),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_each_limit_on_both_sides(code: str, inside: ir.Plan, outside: ir.Plan) -> None:
+    assert check(inside) == []
+    assert code in [d.code for d in check(outside)]
+
+
 def test_grid() -> None:
     symbols = {"M": 128, "N": 64, "K": 64, "sm_count": 132}
     assert check_grid(G, symbols) == []
     single = replace(G, grid=op("mul", "M", Int(2**25)))
     (d,) = check_grid(single, symbols)
     assert (d.code, d.got) == ("GRID_TOO_LARGE", "4294967296 CTAs")
+    most = replace(G, grid=op("mul", "M", 1))
+    assert check_grid(most, {**symbols, "M": 2**31 - 1}) == []
+    assert [d.code for d in check_grid(most, {**symbols, "M": 2**31})] == ["GRID_TOO_LARGE"]
 
 
 def test_fragments_of_no_use_are_not_alive() -> None:

@@ -12,7 +12,7 @@ from tests.plan.plans import F32, at, attention, gemm, operand
 from tilegen.ir import plan as ir
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_verify import InvalidPlan, verify
-from tilegen.ir.uniform import Int, Sym, op, opposite
+from tilegen.ir.uniform import Int, Op, Sym, op, opposite
 
 HERE = at(1)
 G = gemm()
@@ -33,6 +33,14 @@ def mma(**fields: object) -> ir.Plan:
 def let(name: str, value: str) -> ir.Let:
     return ir.Let(name, Sym(value), HERE)
 
+
+RULES_OF_UNIFORMS: dict[str, tuple[ir.Plan, str]] = {
+    "unknown operation": (replace(G, grid=Op("modulo", (Sym("M"), Int(2)))), 'no operation "modulo"'),
+    "arguments": (replace(G, grid=Op("add", (Sym("M"),))), "add takes 2 arguments, not 1"),
+    "select": (edits.alter(G, P, ir.For, stop=Op("select", (Sym("K"), Int(2)))), "select takes 3 arguments, not 2"),
+    "division by 0": (edits.alter(G, P, ir.For, stop=Op("floordiv", (Sym("K"), Int(0)))), "floordiv by 0"),
+    "grid by a size": (replace(G, grid=Op("ceildiv", (Sym("M"), Sym("N")))), "divides by what may be 0"),
+}
 
 NAMES: dict[str, tuple[ir.Plan, str]] = {
     "tensor twice": (replace(G, tensors=(*G.tensors, G.tensors[0])), "tensor A is declared more than once"),
@@ -469,6 +477,7 @@ def test_a_vote_may_not_be_taken() -> None:
     [
         pytest.param(*case, id=f"{group}-{name}".replace(" ", "_"))
         for group, cases in (
+            ("uniforms", RULES_OF_UNIFORMS),
             ("names", NAMES),
             ("roles", ROLES),
             ("memory", MEMORY),

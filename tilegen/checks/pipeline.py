@@ -16,7 +16,7 @@ from tilegen.checks.machine import Event, Machine, StopRun
 from tilegen.checks.process import Process, Waiting
 from tilegen.checks.regions import Regions
 from tilegen.checks.shared import Site
-from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import operations
@@ -42,7 +42,11 @@ def run(plan: ir.Plan, symbols: Mapping[str, int], ctas: Iterable[int], regions:
     diagnostics: dict[Diagnostic, None] = {}
     for cta in ctas:
         machine = Machine(plan, cta, regions)
-        _run_cta(machine, symbols, count)
+        try:
+            _run_cta(machine, symbols, count)
+        except ZeroDivisionError:
+            reason = "it divides by 0 at sizes that a launch may have"
+            diagnostics[fault(Code.INVALID_PLAN, None, reason=reason, line=plan.name)] = None
         events += machine.events
         diagnostics.update(dict.fromkeys(machine.diagnostics))
     return Trace(tuple(events), tuple(diagnostics))

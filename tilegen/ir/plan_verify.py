@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
-from tilegen.ir.plan_rules import fences, memory, names, roles, sequences, shapes, slots, tokens, values
+from tilegen.ir.plan_rules import fences, memory, names, roles, sequences, shapes, slots, tokens, uniforms, values
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Line, margin_width, plan_lines, with_margin
 
@@ -41,10 +41,10 @@ class InvalidPlan(TilegenError):  # noqa: N818 - the name that its readers know
 def verify(plan: Plan) -> None:
     """Raise InvalidPlan, listing every breach, unless the plan is well formed.
 
-    Names and the structure of the roles come first; the other rules are checked where those hold.
+    Expressions, names and the structure of the roles come first; the other rules are checked where those hold.
     """
-    _raise(plan, names.check(plan), sequences.check(plan))
-    _raise(plan, roles.check(plan), memory.check(plan))
+    _raise(plan, uniforms.check(plan), names.check(plan), sequences.check(plan))
+    _raise(plan, roles.check(plan), memory.check(plan), shapes.check_fragments(plan))
     _raise(plan, *(rule.check(plan) for rule in (shapes, slots, tokens, fences, values)))
 
 

@@ -221,7 +221,8 @@ def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
     before = [op for op in outside if level[op.name] == 0 and op.name in feeding]
     if before:
         phases.append(Straight(_items(before, program, stream), span))
-    for at in range(max((level[op.name] for op in loops), default=0) + 1):
+    last = max((level[op.name] for op in loops), default=0)
+    for at in range(last + 1):
         here = [op for op in loops if level[op.name] == at]
         if here:
             again = _ancestors([op.name for op in here], program)
@@ -232,8 +233,9 @@ def _phases(program: FoldedProgram, stream: str | None) -> tuple[Phase, ...]:
             ]
             axis = program.tile.axis(stream)
             phases.append(Stream(stream, "up", False, _items(body, program, stream), axis.span))
+        ready = range(at + 1, at + 2) if at < last else range(at + 1, len(program.ops) + 1)
         after = [
-            op for op in outside if level[op.name] == at + 1 or (at == 0 and level[op.name] == 0 and op not in before)
+            op for op in outside if level[op.name] in ready or (at == 0 and level[op.name] == 0 and op not in before)
         ]
         if after:
             phases.append(Straight(_items(after, program, stream), span))

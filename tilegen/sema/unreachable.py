@@ -22,7 +22,9 @@ _Alternatives = list[frozenset[_Atom]]  # any of them, each all of its members
 def check_unreachable(statements: Iterable[ast.ScheduleDecl], scope: Scope) -> None:
     """Notes each schedule of whose condition every alternative implies one of an earlier schedule's. What takes more to
     see, such as that one behind `if causal` and `if not causal` is for nothing, is not looked for."""
-    whole = {name: Size(name, None, scope.kinds[name][1]) for name, v in scope.params.items() if type(v) is int}
+    numbers = [name for name, value in scope.params.items() if type(value) is int]
+    # a parameter named as something built in is declared nowhere
+    whole = {name: Size(name, None, scope.kinds[name][1]) for name in numbers if name in scope.kinds}
     params = {name: v for name, v in scope.params.items() if name not in whole}
     symbolic = replace(scope, params=params, sizes={**scope.sizes, **whole})
     before: dict[str, list[tuple[ast.ScheduleDecl, frozenset[_Atom]]]] = {}

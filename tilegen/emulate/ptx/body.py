@@ -67,7 +67,7 @@ class Body:
             word = c.take().text
             values: list[int] = []
             while c.next.kind == "number":
-                values.append(int(c.take().text, 0))
+                values.append(c.integer())
                 c.accept(",")
             threads = 1
             for value in values:
@@ -139,7 +139,7 @@ class Body:
                 name = c.take().text
                 extent = None
                 if c.accept("<"):
-                    extent = int(c.take().text)
+                    extent = c.integer()
                     c.expect(">")
                 self.scope.declare(name, kind, extent)
                 if not c.accept(","):
@@ -147,7 +147,7 @@ class Body:
             c.expect(";")
         elif word == ".loc":
             c.take()
-            self._loc([t.text for t in c.rest_of_line()])
+            self._loc()
         elif word == ".pragma":
             while not c.accept(";"):
                 c.take()
@@ -169,8 +169,9 @@ class Body:
         self.scope.variables[variable.name] = unique
         self.locals.append(unique)
 
-    def _loc(self, words: list[str]) -> None:
-        file, line, column = int(words[0]), int(words[1]), max(int(words[2]), 1)
+    def _loc(self) -> None:
+        file, line, column = self.c.integer(), self.c.integer(), max(self.c.integer(), 1)
+        self.c.rest_of_line()
         self.place_source = Span(self.files.get(file, f"file {file}"), line, column, line, column + 1)
 
     def _instruction(self) -> None:
@@ -181,8 +182,8 @@ class Body:
             negated = c.accept("!")
             name = c.take().text
             guard = self.scope.register(name)
-            if guard is None:
-                syntax_error(f"{name} is not a declared register", place)
+            if guard is None or guard.width != 1:
+                syntax_error(f"{name} is not a declared predicate register", place)
         opcode, *modifiers = c.take().text.split(".")
         operands: list[Operand] = []
         branch = opcode in _BRANCHES
@@ -209,7 +210,7 @@ class Body:
             return self._address(place)
         if c.accept("!"):
             operand = self._operand(place, False)
-            if not isinstance(operand, Register):
+            if not isinstance(operand, Register) or operand.width != 1:
                 syntax_error("'!' wants a predicate register", place)
             return Not(operand)
         if c.next.kind == "number" or text in ("-", "~"):

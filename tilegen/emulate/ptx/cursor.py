@@ -43,6 +43,14 @@ class Cursor:
             token = self.next
             syntax_error(f"expected {text!r}, found {token.text or 'the end of the text'!r}", Place(token.line))
 
+    def integer(self) -> int:
+        """Consume a whole number, or fail naming what stands there instead."""
+        token = self.take()
+        try:
+            return int(token.text.rstrip("U"), 0)
+        except ValueError:
+            syntax_error(f"expected a whole number, found {token.text!r}", Place(token.line))
+
     def rest_of_line(self) -> list[Token]:
         """Consume and return what is left on the line of the last token taken."""
         line = self._tokens[self._at - 1].line

@@ -29,7 +29,7 @@ def variable(c: Cursor, space: str, extern: bool) -> Variable:
     while c.next.text.startswith("."):
         word = c.take().text
         if word == ".align":
-            align = int(c.take().text)
+            align = c.integer()
         elif word == ".attribute":
             while not c.accept(")"):
                 c.take()
@@ -51,7 +51,7 @@ def variable(c: Cursor, space: str, extern: bool) -> Variable:
         if c.accept("]"):
             unsized = True
             continue
-        elements *= int(c.take().text, 0)
+        elements *= c.integer()
         c.expect("]")
     init: bytes = b""
     relocations: tuple[tuple[int, Symbol], ...] = ()
@@ -82,7 +82,7 @@ def _initialiser(c: Cursor, kind: str) -> tuple[bytes, tuple[tuple[int, Symbol],
                 c.expect("(")
                 word = c.take().text
                 c.expect(")")
-            offset = int(c.take().text, 0) if c.accept("+") else 0
+            offset = c.integer() if c.accept("+") else 0
             relocations.append((len(out), Symbol(word, offset)))
             out += bytes(element.bytes)
         else:

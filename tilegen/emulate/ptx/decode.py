@@ -127,9 +127,11 @@ class Modifiers:
         return self.one(*names) or self.unknown(f"it needs one of .{', .'.join(names)}")
 
     def type(self, *allowed: str) -> PtxType:
-        """Take the first type; it must be among `allowed` (all types if none are given)."""
+        """Take the first type; it must be among `allowed` (all types of values if none are given)."""
         for name in self.left:
             if name in TYPES:
+                if name == "pred" and not allowed:
+                    self.unknown("it takes no predicates")
                 if allowed and name not in allowed:
                     self.unknown(f"type .{name} is not one of .{', .'.join(allowed)}")
                 self.left.remove(name)

@@ -233,7 +233,7 @@ class Machine:
         """Row of a predicate operand, and whether it is to be negated."""
         if isinstance(operand, Not):
             return self.predicates[operand.operand.index], True
-        if isinstance(operand, Register):
+        if isinstance(operand, Register) and operand.width == 1:
             return self.predicates[operand.index], False
         if isinstance(operand, Immediate):
             return np.broadcast_to(np.array([bool(operand.value)]), (self.threads,)), False

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 def move(ins: Instruction) -> Decoded:
     """mov: registers, constants, special registers, addresses; a vector on one side splits or joins a word."""
     mods = Modifiers(ins)
-    t = mods.type()
+    t = mods.type(*TYPES)
     mods.done()
     destination, source = mods.operands(2)
+    for vector in (source, destination):
+        if isinstance(vector, Vector) and f"b{t.bits // max(len(vector.items), 1)}" not in TYPES:
+            mods.unknown(f"a .{t.name} has no {len(vector.items)} parts")
     if isinstance(source, Vector):
         return _join(ins, t)
     if isinstance(destination, Vector):

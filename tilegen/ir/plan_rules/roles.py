@@ -12,6 +12,7 @@ from tilegen.ir.plan_walk import all_operations, body_of, operations
 WARPGROUP_THREADS = 128
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
+REGISTER_FILE = 65536  # 32-bit registers of an SM, all of which a CTA launched alone gets
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
 MODES = ("static", "single", "table")
 
@@ -107,6 +108,12 @@ def _beside(plan: ir.Plan, role: ir.RolePlan, here: Path) -> Iterator[Violation]
 
 
 def _registers(plan: ir.Plan) -> Iterator[Violation]:
+    given = min(255, REGISTER_FILE // max(plan.threads, 1) // 8 * 8)
+    if plan.registers_at_entry != given:
+        message = (
+            f"the compiler gives {given} registers to each of {plan.threads} threads, not {plan.registers_at_entry}"
+        )
+        yield Violation(("size",), message)
     for index, role in enumerate(plan.roles):
         here = ("role", index)
         first = role.body[0] if role.body else None
@@ -137,6 +144,11 @@ def _work(plan: ir.Plan) -> Iterator[Violation]:
             headers[(operation.total, operation.mode)] = role.name
             if operation.mode not in MODES:
                 yield Violation(path, f'mode "{operation.mode}" is none of {", ".join(MODES)}')
+            known = plan.table.fields if plan.table is not None and operation.mode == "table" else ()
+            for name in (f for f in operation.fields if f not in known):
+                yield Violation(path, f"the table of work items has no field {name}")
+            if operation.mode == "table" and plan.table is None:
+                yield Violation(path, "there is no table of work items")
             if len(path) != 3:
                 yield Violation(path, "the loop over work items stands inside another operation")
         if count != 1:

@@ -1,4 +1,5 @@
-"""Items made of sequences: the kernel that deals them out has what it needs, and names stand in scope."""
+"""Tables of items: names stand in scope; and of items made of sequences, the kernel that deals them out has what it
+needs."""
 
 from __future__ import annotations
 
@@ -15,15 +16,30 @@ OF_DEALING = (ir.ScratchParam, ir.FaultParam, ir.CtasParam)
 
 
 def check(plan: ir.Plan) -> Iterator[Violation]:
-    """Breaches of the rules on sequences."""
+    """Breaches of the rules on tables and sequences."""
     for index, param in enumerate(plan.params):
         if isinstance(param, OF_DEALING):
             yield Violation(("param", index), "only a kernel that deals out items takes this")
-    if plan.table is None or plan.table.sequences is None:
+    if plan.table is None:
+        return
+    if plan.table.sequences is None:
+        for message in _host_scope(plan, plan.table):
+            yield Violation(HERE, message)
         return
     yield from _params(plan, plan.table.sequences)
-    for message in _scopes(plan.table, plan.table.sequences):
+    for message in _scopes(plan.table, plan.table.sequences, plan.params):
         yield Violation(HERE, message)
+
+
+def _host_scope(plan: ir.Plan, table: ir.ItemTable) -> Iterator[str]:
+    scope = {p.name for p in plan.params if isinstance(p, ir.SizeParam)}
+    yield from _unknown((table.total,), scope)
+    scope.add(table.item)
+    for let in table.lets:
+        yield from _unknown((let.value,), scope)
+        scope.add(let.name)
+    yield from _unknown((table.cost,), scope)
+    yield from (f"nothing binds the field {name}" for name in table.fields if name not in scope)
 
 
 def _params(plan: ir.Plan, q: ir.Sequences) -> Iterator[Violation]:
@@ -39,11 +55,12 @@ def _params(plan: ir.Plan, q: ir.Sequences) -> Iterator[Violation]:
             yield Violation(HERE, f"no parameter carries the address of {x.starts}")
 
 
-def _scopes(table: ir.ItemTable, q: ir.Sequences) -> Iterator[str]:
+def _scopes(table: ir.ItemTable, q: ir.Sequences, params: tuple[ir.Param, ...]) -> Iterator[str]:
     sizes = {p.name for p in q.params if isinstance(p, ir.SizeParam)}
     own = {q.position, *(name for x in q.lengths for name in (x.start, x.length))}
     yield from _unknown((q.count, q.most_units, table.total, q.scratch, *(x.tokens for x in q.lengths)), sizes)
     yield from (f"no parameter carries {let.name}" for let in q.given if let.name not in sizes)
+    yield from _unknown((let.value for let in q.given), sizes | {p.name for p in params if isinstance(p, ir.SizeParam)})
     yield from _unknown((q.units,), sizes | own)
     yield from _unknown((q.items,), sizes | {q.all_units})
     scope = sizes | {table.item, q.all_units}

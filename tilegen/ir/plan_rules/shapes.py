@@ -17,13 +17,17 @@ ROWS = 64  # of a warpgroup's fragment
 STEP = 16  # columns of a k step, 16-bit types
 
 
-def check(plan: ir.Plan) -> Iterator[Violation]:
-    """Breaches of the rules on shapes and layouts."""
+def check_fragments(plan: ir.Plan) -> Iterator[Violation]:
+    """Breaches of the rules on fragments by themselves."""
     for index, role in enumerate(plan.roles):
         for fragment in role.fragments:
             for message in _fragment(role, fragment):
                 yield Violation(("fragment", index, fragment.name), message)
         yield from check_transients(role, index)
+
+
+def check(plan: ir.Plan) -> Iterator[Violation]:
+    """Breaches of the rules on shapes and layouts, of a plan whose fragments are well formed."""
     for role, path, operation in all_operations(plan):
         for message in _operation(plan, role, operation):
             yield Violation(path, message)

@@ -1,0 +1,112 @@
+"""Runs cases of a fuzzed kind and sorts what comes of them: a diagnostic or success is fine, all else is a finding."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from tilegen.diagnostics.core import TilegenError
+
+LIMIT = 10.0  # seconds of the processor that a case may take
+# Diagnostics that say that tilegen itself is at fault: answers to damaged plans, findings for damaged specs.
+BLAMES = ("this is a fault of tilegen",)
+
+
+class TookTooLongError(BaseException):
+    """A case is not done in time. No Exception, so that nothing that is fuzzed takes it for one of its own."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something fuzzed: what it was made from, and the text."""
+
+    origin: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A kind of input. make: a case at random · run: through the code, to the word for what it became; raises
+    TilegenError. trusted: a diagnostic that blames tilegen is a finding too."""
+
+    name: str
+    make: Callable[[random.Random], Case]
+    run: Callable[[Case], str]
+    trusted: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A case that came to no good end, by the seed that makes it again."""
+
+    seed: str
+    origin: str
+    what: str
+    text: str
+
+
+@dataclass
+class Tally:
+    """Outcomes by name, what was found, and the longest time, with its seed."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
+    seconds: float = 0.0
+
+
+def fuzz(suite: Suite, seeds: Iterator[str], stop: Callable[[], bool] = lambda: False) -> Tally:
+    """Make and run a case a seed, until `stop` says that time is up."""
+    tally = Tally()
+    begun = time.perf_counter()
+    for seed in seeds:
+        if stop():
+            break
+        one(suite, seed, tally)
+    tally.seconds = time.perf_counter() - begun
+    return tally
+
+
+def one(suite: Suite, seed: str, tally: Tally) -> None:
+    """Run the case of a seed and enter what came of it."""
+    started = time.perf_counter()
+    case = suite.make(random.Random(f"{suite.name} {seed}"))
+    try:
+        with within(LIMIT):
+            outcome = suite.run(case)
+    except TilegenError as error:
+        outcome = error.diagnostics[0].code
+        blamed = [d for d in error.diagnostics if any(fix.startswith(BLAMES) for fix in d.fixes)]
+        if suite.trusted and blamed:
+            tally.findings.append(Finding(seed, case.origin, str(error), case.text))
+    except TookTooLongError:
+        outcome = f"over {LIMIT:.0f} s"
+        tally.findings.append(Finding(seed, case.origin, outcome, case.text))
+    except Exception:
+        outcome = "traceback"
+        tally.findings.append(Finding(seed, case.origin, traceback.format_exc(), case.text))
+    tally.outcomes[outcome] += 1
+    tally.slowest = max(tally.slowest, (time.perf_counter() - started, seed))
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raises TookTooLongError inside, where that takes the processor longer. In the main thread only."""
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise TookTooLongError
+
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -1,0 +1,111 @@
+"""A part of what `tools/fuzz.py` runs, with the same seeds each time; and what it has found, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilegen
+from tests.fuzz.plan_files import PLANS, plans
+from tests.fuzz.ptx import PTX, launches
+from tests.fuzz.runner import LIMIT, Case, Suite, Tally, fuzz, one
+from tests.fuzz.specs import SPECS
+from tilegen.diagnostics.core import TilegenError
+from tilegen.emulate.ptx import parse
+from tilegen.ir.plan_json import plan_from_json, plan_to_json
+from tilegen.sema.loading import load
+from tilegen.syntax.span import Source
+
+
+@pytest.mark.parametrize(("suite", "cases"), [(SPECS, 100), (PLANS, 20), (PTX, 15)], ids=["specs", "plans", "ptx"])
+def test_all_ends_in_a_diagnostic_or_success(suite: Suite, cases: int) -> None:
+    """More of it runs by itself in CI."""
+    tally = fuzz(suite, (f"ci {n}" for n in range(cases)))
+    assert [(f.seed, f.what) for f in tally.findings] == []
+    assert tally.outcomes.total() == cases
+    assert len(tally.outcomes) >= 3, tally.outcomes
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome"),
+    [
+        (lambda _: "fine", "fine"),
+        (lambda _: {}["x"], "traceback"),
+        (lambda _: load(Source("k.tile", "kernel k {"), {}), "UNEXPECTED_END"),
+    ],
+)
+def test_outcomes_are_told_apart(run: Callable[[Case], str], outcome: str) -> None:
+    tally = Tally()
+    one(Suite("any", lambda rng: Case("here", "text"), run, trusted=True), "0", tally)
+    assert list(tally.outcomes) == [outcome]
+    assert [f.seed for f in tally.findings] == (["0"] if outcome == "traceback" else [])
+
+
+def test_what_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.runner.LIMIT", 0.05)
+
+    def never_ends(_: Case) -> str:
+        while True:
+            try:
+                sum(range(10**6))
+            except Exception:  # what is fuzzed may catch what it likes
+                return "caught"
+
+    tally = Tally()
+    one(Suite("any", lambda rng: Case("here", "text"), never_ends, trusted=True), "0", tally)
+    assert len(tally.findings) == 1
+    assert LIMIT == 10
+
+
+# ---- found -----------------------------------------------------------------------------------------
+
+
+def test_a_fold_of_a_fold_behind_a_loop_is_scheduled() -> None:
+    """Two folds over a held axis, the second of the first, behind the streamed loop."""
+    kernel = tilegen.compile("""kernel chain {
+      size   I, J
+      input  X: f32[J, 64]
+      input  Z: f32[J, I]
+      output Y: f32[J]
+      tile x[j, k] = X[j, k]
+      tile z[j, i] = Z[j, i]
+      m[j]    = max[i](z[j, i])
+      w[j, k] = softmax[k](x[j, k] * m[j])
+      Y[j]    = logsumexp[k](w[j, k])
+    }""")
+    rng = np.random.default_rng(0)
+    x, z = (rng.standard_normal(shape).astype(np.float32) for shape in ((70, 64), (70, 72)))
+    e = np.exp(x * z.max(1)[:, None])
+    np.testing.assert_allclose(kernel(X=x, Z=z), np.log(np.exp(e / e.sum(1)[:, None]).sum(1)), rtol=1e-5)
+
+
+def test_a_parameter_with_a_reserved_name_is_named() -> None:
+    with pytest.raises(TilegenError) as caught:
+        load(Source("k.tile", "kernel k(sum: 1 .. 4 = 2) { size M }"), {})
+    assert "RESERVED_NAME" in [d.code for d in caught.value.diagnostics]
+
+
+PTX_CHANGES = [
+    (".loc\t1 ", ".loc\t- "),
+    (".maxntid 384", ".maxntid 0x"),
+    ("@%p", "@%r"),
+    ("selp.b32", "selp.pred"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PTX_CHANGES)
+def test_ptx_that_is_none_is_named(old: str, new: str) -> None:
+    text = launches()["gemm"].ptx
+    assert old in text
+    with pytest.raises(TilegenError) as caught:
+        parse(text.replace(old, new, 1))
+    assert {d.code for d in caught.value.diagnostics} <= {"PTX_SYNTAX", "PTX_UNKNOWN_INSTRUCTION"}
+
+
+def test_a_plan_file_says_what_is_wrong_in_it() -> None:
+    plan = plan_from_json(plans()["gemm.0"])
+    assert plan_to_json(plan, indent=None) == plans()["gemm.0"]
+    with pytest.raises(TilegenError, match="PLAN_JSON"):
+        plan_from_json(plans()["gemm.0"][:-5])
