@@ -86,7 +86,17 @@ def test_the_spec_shown_is_the_sample() -> None:
 
 def test_every_command_is_listed_with_options_that_exist() -> None:
     rows = re.findall(r"^\| `tilegen (\w+) ([^|]*(?:\\\|[^|]*)*)` \|", README, re.M)
-    assert [name for name, _ in rows] == ["build", "check", "run", "inspect", "explain", "bench", "tune", "cache"]
+    assert [name for name, _ in rows] == [
+        "build",
+        "check",
+        "run",
+        "inspect",
+        "explain",
+        "cost",
+        "bench",
+        "tune",
+        "cache",
+    ]
     assert {name for name, _ in rows} == set(main.commands)
     for name, usage in rows:
         help_text = CliRunner().invoke(main, [name, "--help"]).stdout
