@@ -6,16 +6,21 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.mls_shapes import outcome, shapes
+from tests.test_language_doc import VALID, kernel_name
 from tilegen.cli.main import main
 from tilegen.cli.mls import emulated
-from tilegen.cli.run import arguments
+from tilegen.cli.run import arguments, dense
 from tilegen.cli.values import Sizes
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.tile import TileProgram
+from tilegen.oracle import batch_axes, compare, evaluate, poisoned, random_inputs
+from tilegen.passes.pipeline import lower
+from tilegen.runtime.mls import run
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 from tilegen.targets.mls.build import MlsBuilt, build
@@ -41,6 +46,7 @@ SIZES: dict[str, Sizes] = {
     "row_softmax": {"M": 37, "N": 88},
     "swiglu": {"M": 37, "N": 72, "K": 88},
 }
+EXAMPLES = [text for text in VALID if kernel_name(text) != "every_directive"]
 DEFECTS = {"carry": "MLS_CARRY", "tail": "MLS_TAIL", "dirty-lds": "MLS_DIRTY_LDS"}
 
 
@@ -101,9 +107,13 @@ def test_random_shapes_are_right() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_program_of_a_sample_is_one_that_the_machine_takes(name: str) -> None:
+    assert verify(build(sample(name)).program) == []
+
+
+@pytest.mark.parametrize("name", ["copy", "gemm", "row_softmax", "fa3_varlen"])
 def test_the_text_of_a_sample_is_read_back_to_its_program(name: str) -> None:
     built = build(sample(name))
-    assert verify(built.program) == []
     assert static_checks(built.program) == []
     assert parse(Source(f"{name}.mls", built.text)) == built.program
 
@@ -122,6 +132,16 @@ def test_every_sum_of_an_address_carries() -> None:
     assert len(sums) > 6
     assert all(lines[n].lstrip().startswith("s_add_u32") for n in sums)
     assert all(lines[n + 1].lstrip().startswith("s_addc_u32") for n in sums)
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=kernel_name)
+def test_what_builds_for_hopper_builds_for_mls(text: str) -> None:
+    program = load(Source("docs/language.md", text), {})
+    try:
+        lower(program)
+    except TilegenError:
+        return
+    assert verify(build(program).program) == []
 
 
 # ---- defects ----
@@ -270,7 +290,6 @@ def test_what_registers_cannot_hold_is_refused() -> None:
         ("prefetch 3", "MLS_PREFETCH"),
         ("stale_max", "DIRECTIVE_UNSUPPORTED"),
         ("take_turns over C", "DIRECTIVE_UNSUPPORTED"),
-        ("isolate exact", "DIRECTIVE_UNSUPPORTED"),
     ],
 )
 def test_directives_that_mean_nothing_here_are_refused(schedule: str, code: str) -> None:
@@ -303,3 +322,48 @@ def test_the_plan_is_data() -> None:
     first, second = (build(sample("gemm")) for _ in range(2))
     assert first == second
     assert replace(first.plan, waves=8) != second.plan
+
+
+# ---- isolation ----
+
+
+def spoiled(name: str, given: Sizes, places: dict[tuple[int, ...], float], **parameters: str) -> bool:
+    """Whether a run in which V has these entries equals the oracle, at rows that see them and at the others."""
+    program = sample(name, **parameters)
+    sizes, scalars = arguments(program, given, small=True)
+    inputs = random_inputs(program, sizes, 5)
+    for place, value in places.items():
+        inputs["V"][place] = value
+    results = evaluate(program, sizes, scalars, inputs)
+    outputs = {n: array.copy() for n, array in poisoned(program, sizes).items()}
+    run(build(program), program, inputs, outputs, {**dense(sizes), **scalars})
+    assert not np.isfinite(outputs["O"].astype(np.float32)).all()
+    assert np.isfinite(outputs["O"].astype(np.float32)).any()
+    return all(compare(r, outputs[n], batch_axes(program, n)).right for n, r in results.items())
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_what_is_not_finite_reaches_the_rows_that_see_it_alone() -> None:
+    places = {(0, 10, 0, 5): INF, (0, 13, 0, 7): NAN, (0, 17, 0, 3): -INF, (0, 12, 0, 5): -INF, (0, 15, 0, 5): NAN}
+    sizes: Sizes = {"B": 1, "Sq": 15, "Sk": 18, "Hk": 1, "G": 1}
+    assert spoiled("fa3_fwd", sizes, places, D="64", causal="true")
+    assert spoiled("fa3_fwd", sizes, places, D="32", causal="true", T="f16")
+    assert spoiled("attention_window", {**sizes, "Sk": 40, "left": 20, "right": 3}, places, D="64")
+
+
+def test_a_neighbour_of_a_batch_does_not_spoil_a_sequence() -> None:
+    """Rows behind a sequence's end are the next one's."""
+    sizes: Sizes = {"Sq": [9, 12], "Sk": [5, 11], "Hk": 1, "G": 1}
+    assert spoiled("fa3_varlen", sizes, {(5, 0, 3): NAN, (6, 0, 4): INF}, D="32")
+    assert spoiled("fa3_varlen", sizes, {(14, 0, 3): NAN, (4, 0, 4): INF}, D="32", causal="true")
+
+
+def test_a_fast_schedule_leaves_the_scan_out(tmp_path: Path) -> None:
+    text = (SAMPLES / "fa3_fwd.tile").read_text(encoding="utf-8")
+    text = text[: text.index("schedule")] + "schedule mls { isolate fast } }"
+    fast = build(load(Source("t.tile", text), {"causal": "true"}))
+    exact = build(sample("fa3_fwd", causal="true"))
+    assert "finite numbers alone" in exact.text
+    assert "finite numbers alone" not in fast.text

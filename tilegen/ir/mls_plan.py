@@ -63,6 +63,7 @@ class Ring:
     row_dim: int | None  # of the tensor; None: one row
     col_dim: int
     contiguous: bool  # products contract along the columns, or there are none
+    scanned: bool  # products look for what is no finite number in it (`WaveProduct.clean`)
     span: Span
 
     @property
@@ -168,7 +169,11 @@ class TileOperand:
 
 @dataclass(frozen=True)
 class WaveProduct:
-    """accumulator (+)= left x right: 16 rows a wave, `n` columns, `depth` contracted positions. zero: it begins."""
+    """accumulator (+)= left x right: 16 rows a wave, `n` columns, `depth` contracted positions. zero: it begins.
+
+    clean: entries of the right factor that are no finite numbers count as 0, and the wave remembers that there were any
+    in this tile (`plan.IfSpoiled`): some rows do not see all positions, and a weight of 0 does not silence them.
+    """
 
     name: str
     accumulator: str
@@ -178,11 +183,30 @@ class WaveProduct:
     depth: int
     dtype: DType
     zero: bool
+    clean: bool
     span: Span
     statement: str = ""
 
 
-MlsOperation: TypeAlias = "Operation | ReadItem | Aim | Fetch | ReadFrom | WaitLoads | Barrier | WaveProduct"
+@dataclass(frozen=True)
+class Restore:
+    """Entries of one position that are no finite numbers come back: each that a product took for 0 is added to the rows
+    of an accumulator that see the position (`live`, a row fragment, is not 0 there).
+
+    index: the position's first entry in the tensor; an accumulator's columns run along `dim`, up to `limit`.
+    """
+
+    fragment: str
+    live: str
+    tensor: str
+    index: tuple[Uniform, ...]
+    dim: int
+    limit: Uniform
+    span: Span
+    statement: str = ""
+
+
+MlsOperation: TypeAlias = "Operation | ReadItem | Aim | Fetch | ReadFrom | WaitLoads | Barrier | WaveProduct | Restore"
 
 
 @dataclass(frozen=True)

@@ -346,11 +346,19 @@ def position(axis: str, scheduled: Scheduled) -> Uniform:
             return op(
                 "add", op("mul", position(split.outer, scheduled), extent(inner)), position(split.inner, scheduled)
             )
+        for a in scheduled.program.tile.axes:  # an axis that is visited position by position gives its parts theirs
+            if a.split and axis in (a.split.outer, a.split.inner) and _by_ones(a.name, scheduled):
+                length = extent(scheduled.program.tile.axis(a.split.inner))
+                return op("floordiv" if axis == a.split.outer else "mod", position(a.name, scheduled), length)
         _check_bound(axis, scheduled)
         return Sym(axis)
     if role.role == "hold":
         return Int(0)
     return Sym(axis if role.block == 1 and role.role == "grid" else f"{axis}.0")
+
+
+def _by_ones(axis: str, scheduled: Scheduled) -> bool:
+    return any(r.axis == axis and r.role == "stream" and r.block == 1 for r in scheduled.roles)
 
 
 def _check_bound(axis: str, scheduled: Scheduled) -> None:

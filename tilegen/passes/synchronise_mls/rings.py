@@ -35,6 +35,7 @@ def rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[tuple[Ring, ...
             g.row_dim,
             g.col_dim,
             _contiguous(name, g, s),
+            s.tile(name).scan,
             g.move.span,
         )
         found.append(ring)

@@ -13,7 +13,7 @@ from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Batch, Scheduled, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.passes import rewrites
-from tilegen.passes.isolate import isolate
+from tilegen.passes.isolate import check_scans, isolate
 from tilegen.passes.schedule import schedule
 
 _TAKEN = (directives.Block, directives.Walk, directives.Role)
@@ -50,9 +50,8 @@ def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[S
 def _check(given: tuple[Directive, ...]) -> None:
     for d in given:
         if isinstance(d, directives.Option):
-            if d.name not in _OPTIONS or (d.name == "isolate" and d.value != "fast"):
-                name = d.name if d.value is None else f"{d.name} {d.value}"
-                fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=name, target="mls")
+            if d.name not in _OPTIONS:
+                fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=d.name, target="mls")
         elif not isinstance(d, _TAKEN):
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=_word(d), target="mls")
 
@@ -83,7 +82,11 @@ def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choic
             s = rewrites.walk(s, d)
     s = _with_depth(s, given, choice.depth)
     s = replace(s, phases=tuple(_one_by_one(p) if isinstance(p, Stream) else p for p in s.phases))
+    isolation = _option(given, "isolate")
+    if isolation is not None and isolation.value == "fast":
+        s = replace(s, tiles=tuple(replace(t, scan=False) for t in s.tiles))
     verify(s)
+    check_scans(s)
     return s
 
 

@@ -30,7 +30,7 @@ from tilegen.ir.scheduled import Batch, Item, Phase, Scheduled, Step, Straight, 
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
 from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
-from tilegen.passes.synchronise.geometry import TileGeometry, tile_geometry
+from tilegen.passes.synchronise.geometry import tile_geometry
 from tilegen.passes.synchronise.hopper import check_factors, tiles_in_shared
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
 from tilegen.passes.synchronise.rows import check_rows, row_part
@@ -38,6 +38,7 @@ from tilegen.passes.synchronise.sequences import sequence_table, unit_lets
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, split_lets, total_items
+from tilegen.passes.synchronise_mls.restore import restore
 from tilegen.passes.synchronise_mls.rings import aim, fetch, read_from, rings
 
 STEP = 16  # columns and contracted positions of a matrix instruction
@@ -75,7 +76,6 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
         title=program.title,
         blocks=tuple((r.axis, r.block) for r in s.roles if r.block > 1),
         table=table,
-        notes=_notes(s, tiles),
         guard=guard,
     )
 
@@ -107,15 +107,6 @@ def _names(node: object) -> Iterator[str]:
             yield from _names(item)
 
 
-def _notes(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
-    scanned = [t.tile for t in s.tiles if t.scan and t.tile in tiles]
-    return tuple(
-        f"tile {t}: a NaN or an infinity at a position that some rows of a block do not see reaches those rows; "
-        "looking through blocks is not built for mls"
-        for t in scanned
-    )
-
-
 @dataclass
 class _Waves:
     """Builds the one sequence."""
@@ -142,6 +133,7 @@ class _Waves:
                 self._body(phase.body, phase, masked=True)
             else:
                 self._stream(phase)
+                self.out += restore(phase, self.c, self.values)
                 self._combine_partials(phase)
         if self.c.tiles:  # what an item without blocks has brought and not read
             self.out.append(WaitLoads(s.span))
@@ -243,7 +235,7 @@ class _Waves:
         for item in items:
             if isinstance(item, Batch):
                 for step in item.steps:
-                    self._product(step)
+                    self._product(step, masked)
                 continue
             o = self.c.scheduled.op(item.op)
             if isinstance(o, Rescale) and self._nothing_to_rescale(o, phase, active):
@@ -269,7 +261,7 @@ class _Waves:
             self.out.append(QuadReduce(name, kind, phase.span, self.c.scheduled.op(name).statement))
         self.partials.clear()
 
-    def _product(self, step: Step) -> None:
+    def _product(self, step: Step, masked: bool) -> None:
         s, c = self.c.scheduled, self.c
         o = s.op(step.op)
         assert isinstance(o, Product)
@@ -296,8 +288,9 @@ class _Waves:
         if depth % STEP:
             fail(Code.K_STEP, o.span, product=o.statement, axis=contracted, got=str(depth), wanted="a multiple of 16")
         accumulator = self.values.accumulator(o, n)
-        begins = not carried(o, c.stream)
-        self.out.append(WaveProduct(o.name, accumulator, left, right, n, depth, o.dtype, begins, o.span, o.statement))
+        begins, clean = not carried(o, c.stream), masked and c.scanned(b)
+        made = WaveProduct(o.name, accumulator, left, right, n, depth, o.dtype, begins, clean, o.span, o.statement)
+        self.out.append(made)
 
     def _has_rows(self, tile: str) -> bool:
         return any(row_part(n, self.c.scheduled) for n in self.c.tiles[tile].move.axes)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.mls_plan import WAVES, Aim, Barrier, Fetch, MlsPlan, ReadFrom, ReadItem, WaitLoads, WaveProduct
+from tilegen.ir.mls_plan import WAVES, Aim, Barrier, Fetch, MlsPlan, ReadFrom, ReadItem, Restore, WaitLoads, WaveProduct
 from tilegen.ir.plan import (
     For,
     If,
+    IfSpoiled,
     Init,
     Let,
     LetFloat,
@@ -121,6 +122,8 @@ class _Kernel:
             WaitLoads: lambda o: w.op("s_waitcnt", vmcnt=0, lgkmcnt=0, comment="this wave's loads and zeros"),
             Barrier: lambda o: w.op("s_barrier"),
             WaveProduct: self.products.product,
+            IfSpoiled: self._if_spoiled,
+            Restore: self.tensors.restore,
             ReadShared: self.products.read_shared,
             Init: self.fragments.init,
             Map: self.fragments.map,
@@ -164,6 +167,7 @@ class _Kernel:
             group = w.scalar()
             w.op("s_lshr_b32", group, WAVE, WAVES.bit_length() - 1, comment="group of four waves")
         self.s.names[GROUP_NAME] = group
+        self.products.begin()
         w.op("v_and_b32", lanes.row, 15, LANE)
         with w.scratch(1) as first:
             w.op("s_and_b32", first, WAVE, WAVES - 1)
@@ -244,6 +248,15 @@ class _Kernel:
     def _if(self, o: If) -> None:
         over = self.w.label("over")
         self.s.branch_unless(o.condition, over)
+        self._body(o.body)
+        self.w.place(over)
+        self.line = 0
+
+    def _if_spoiled(self, o: IfSpoiled) -> None:
+        """A wave's own branch: it has read all of a tile that its rows depend on."""
+        over, flag = self.w.label("over"), self.products.flags[o.ring]
+        self.w.op("s_or_b64", flag, flag, flag, comment=f"{o.ring}: was anything not finite?")
+        self.w.op("s_cbranch_scc0", over)
         self._body(o.body)
         self.w.place(over)
         self.line = 0

@@ -19,12 +19,26 @@ from tilegen.targets.mls.program import SGPR, VGPR, Operand
 _PRODUCT = {DType.BF16: "v_mmac_f32_16x16x16_bf16", DType.F16: "v_mmac_f32_16x16x16_f16"}
 
 
+_EXPONENT = {DType.BF16: 0x7F80, DType.F16: 0x7C00}
+
+
 class Products:
+    """flags: by scanned tile, the lanes that have met an entry of it that is no finite number."""
+
     def __init__(self, w: Writer, lanes: Lanes, movement: Movement, plan: MlsPlan) -> None:
         self.w = w
         self.lanes = lanes
         self.movement = movement
         self.plan = plan
+        self.flags: dict[str, SGPR] = {}
+
+    def begin(self) -> None:
+        """Nothing has been met."""
+        for ring in self.plan.rings:
+            if ring.scanned:
+                self.flags[ring.tile] = flag = self.w.scalar(2)
+                self.w.keep(flag)
+                self.w.op("s_mov_b64", flag, 0, comment=f"{ring.tile}: finite so far")
 
     def product(self, op: WaveProduct) -> None:
         w, out = self.w, self.lanes.of(op.accumulator)
@@ -50,6 +64,9 @@ class Products:
                 for m in range(count):
                     self._read(nth(a, 2 * m, 2), op.right, m * WIDTH, k * WIDTH, source, None)
                 w.wait_lds()
+                if op.clean:
+                    for r in range(2 * count):
+                        self._clean(nth(a, r), op)
                 for m in range(count):
                     d = nth(out, 4 * m, 4)
                     start: Operand | int = 0 if op.zero and not k else d
@@ -57,6 +74,18 @@ class Products:
         w.release(source)
         if left_source is not None and own is not None:
             w.release(left_source, own)
+
+    def _clean(self, pair: VGPR, op: WaveProduct) -> None:
+        """Numbers of a register that are not finite become 0; that there were any is remembered."""
+        w, flag = self.w, self.flags[op.right.tile]
+        exponent = _EXPONENT[op.dtype]
+        with w.vector_scratch(1) as part, w.scratch(2) as found:
+            for shift, other in ((0, 0xFFFF0000), (16, 0x0000FFFF)):
+                w.op("v_and_b32", part, exponent << shift, pair)
+                w.op("v_cmp_eq_u32", found, part, exponent << shift)
+                w.op("v_and_b32", part, other, pair)
+                w.op("v_cndmask_b32", pair, pair, part, found, comment=f"{op.right.tile}: finite numbers alone")
+                w.op("s_or_b64", flag, flag, found)
 
     def _address(self, ring: Ring, row: SGPR | None, col: SGPR | None) -> SGPR:
         """LDS address of the slot at hand, of a row, a multiple of 16, or of a column, a multiple of 16."""

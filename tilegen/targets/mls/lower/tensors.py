@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.mls_plan import MlsPlan
+from tilegen.ir.mls_plan import MlsPlan, Restore
 from tilegen.ir.plan import Digit, LetFloat, LoadVector, RowStep, StoreRows, StoreVector
 from tilegen.ir.uniform import Uniform
 from tilegen.targets.mls.lower.accesses import coordinate
 from tilegen.targets.mls.lower.lanes import LANE, Lanes, pack_name
 from tilegen.targets.mls.lower.layouts import WIDTH, blocks, column, registers
 from tilegen.targets.mls.lower.scalars import Scalars
-from tilegen.targets.mls.lower.writer import EXEC, OFF, Writer, high, low, nth
+from tilegen.targets.mls.lower.writer import EXEC, OFF, Writer, high, low, nth, number
 from tilegen.targets.mls.program import SGPR, VGPR, Access, Coordinate, Int, Operand
 
+_EXPONENT = 0x7F800000  # of an f32: all ones in infinities and NaN
 _TOGETHER = 4  # columns that a lane holds side by side
 
 
@@ -109,6 +110,37 @@ class Tensors:
             w.op("s_waitcnt", vmcnt=0)
             for n in range(registers(f)):
                 self._widen(nth(out, n), dtype)
+        w.release(base)
+        self.s.w_release(*at, limit)
+
+    def restore(self, op: Restore) -> None:
+        """An element a lane at a time: those that are finite, and rows that do not see them, add 0."""
+        w, lanes = self.w, self.lanes
+        f, out = lanes.fragments[op.fragment], lanes.of(op.fragment)
+        dtype = self.plan.tensor(op.tensor).dtype
+        base, at = self._base(op.tensor, op.index)
+        limit = self.s.value(op.limit)
+        with w.scratch(2) as live, w.scratch(2) as mask, w.scratch(2) as saved, w.vector_scratch(1) as place:
+            w.op("v_cmp_neq_f32", live, lanes.of(op.live), number(0.0))
+            for n in range(registers(f)):
+                with w.vector_scratch(1) as x, w.vector_scratch(1) as exponent:
+                    w.op("v_add_u32", place, lanes.first, column(n))
+                    w.op("v_mov_b32", x, 0)
+                    address = self._address(base)
+                    self._step(address, place, op.tensor, op.dim)
+                    w.op("v_cmp_lt_i32", mask, place, limit)
+                    w.op("s_and_saveexec_b64", saved, mask)
+                    access = _lane_access(op.tensor, at, {op.dim: (place,)})
+                    w.op(_load(dtype), x, address, OFF, access=access)
+                    w.op("s_mov_b64", EXEC, saved)
+                    w.op("s_waitcnt", vmcnt=0)
+                    self._widen(x, dtype)
+                    w.op("v_and_b32", exponent, _EXPONENT, x)
+                    w.op("v_cmp_eq_u32", mask, exponent, _EXPONENT)
+                    w.op("s_and_b64", mask, mask, live)
+                    w.op("v_cndmask_b32", x, 0, x, mask)
+                    w.op("v_add_f32", nth(out, n), nth(out, n), x, comment=op.fragment)
+                    w.release(address)
         w.release(base)
         self.s.w_release(*at, limit)
 
