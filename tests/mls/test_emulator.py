@@ -151,7 +151,7 @@ TAIL = (
     ("load", "says"),
     [
         ("matrix_load_16x32_b16 s[12:15], m0 t lds {x: X[16 + line, run]}",
-         "MLS_TAIL: tile x: the filter (16 of 16 lines, 0 of 32 positions) removes everything"),
+         "MLS_TAIL: tile x: X[16, 0]: the filter (16 of 16 lines, 0 of 32 positions) removes everything"),
         ("s_nop 0", "MLS_DIRTY_LDS: tile x: 512 bytes of LDS, from byte 1024 on, were never written, where X[16, 0]"),
     ],
 )  # fmt: skip

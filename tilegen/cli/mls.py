@@ -187,7 +187,7 @@ def emulated(
     outputs = {name: array.copy() for name, array in poisoned(program, sizes).items()}
     across = dict.fromkeys(r.tensor for r in built.plan.rings) if straddle else ()
     started = time.perf_counter()
-    report = run(built, program, inputs, outputs, {**dense(sizes), **scalars}, straddle=tuple(across))
+    report = run(built, program, inputs, outputs, {**dense(sizes), **scalars}, straddle=tuple(across), seed=seed)
     seconds = time.perf_counter() - started
     executed = sum(report.counts.values()) if report else 0
     return Trial(judge(program, results, outputs), seconds, executed)

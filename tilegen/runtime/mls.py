@@ -36,10 +36,11 @@ def run(
     numbers: Mapping[str, int | float],
     *,
     straddle: Sequence[str] = (),
+    seed: int = 0,
     step_limit: int | None = None,
 ) -> Report | None:
     """Run it once. numbers: sizes and scalars by name. straddle: tensors to lie across 4 GiB.
-    step_limit: see `launch`.
+    seed, step_limit: see `launch`.
 
     None where there is nothing to do. Raises TilegenError for arrays that it cannot take, and for what the emulator
     finds.
@@ -61,7 +62,7 @@ def run(
     if not count:
         name = next(n for n, a in outputs.items() if a.size)
         fail(Code.OUTPUT_UNWRITTEN, spans.get(name), output=name, kernel=plan.name)
-    return launch(built.program, (count, 1, 1), given, straddle=straddle, step_limit=step_limit)
+    return launch(built.program, (count, 1, 1), given, straddle=straddle, seed=seed, step_limit=step_limit)
 
 
 def _items(

@@ -26,7 +26,7 @@ def report(error: FaultError, program: Program, instruction: Instruction, place:
     notes: tuple[Note, ...] = ()
     if instruction.line:
         line = instruction.line
-        notes = (Note(Span(program.source, line, 1, line, 1), instruction.comment or "what the instruction is for"),)
+        notes = (Note(Span(program.source, line, 1, line, 1), instruction.comment or "the statement that it is for"),)
     fail(
         error.code, place, notes=notes,
         what=f"{tile}{error.what} (`{instruction_text(instruction)}`, {where})",

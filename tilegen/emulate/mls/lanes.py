@@ -45,7 +45,7 @@ def _pairs(instruction: Instruction, context: Context) -> tuple[_Pairs, Expectat
     return pairs, context.expectation(instruction, line, pairs.run, pairs.byte, pairs.lane)
 
 
-def _lowest(addresses: _Ints, size: int, what: str) -> None:
+def _aligned(addresses: _Ints, size: int, what: str) -> None:
     """Raise FaultError unless lanes' addresses are aligned to the smaller of their size and 4 bytes."""
     wrong = addresses % min(size, 4) != 0
     if wrong.any():
@@ -92,7 +92,7 @@ def build_lds(instruction: Instruction, context: Context, text_line: int) -> Run
         event = lds.begin(w.index, text_line, False)
         if w.exec:
             active = addresses[on]
-            _lowest(active, size, "LDS address")
+            _aligned(active, size, "LDS address")
             lds.check_range(int(active.min()), int(active.max()) + size)
             at = ((addresses[pairs.lane] + pairs.offset) >> 1)[on[pairs.lane]]
             if load:
@@ -156,7 +156,7 @@ def build_global(instruction: Instruction, context: Context, text_line: int) -> 
         addresses = addresses + offset
         on = w.lanes
         if w.exec:
-            _lowest(addresses[on], size, "address")
+            _aligned(addresses[on], size, "address")
             active = on[pairs.lane]
             wanted = (addresses[pairs.lane] + pairs.offset)[active]
             if expectation is not None:

@@ -41,70 +41,71 @@ class _Pattern:
 _PATTERNS = {name: _Pattern(shape) for name, shape in isa.SHAPES.items()}
 
 
-def build_load(instruction: Instruction, context: Context, text_line: int) -> Run:
+class MatrixLoad:
     """matrix_load_*"""
-    rsrc, at = instruction.operands
-    assert isinstance(rsrc, SGPR)
-    shape, pattern = isa.SHAPES[instruction.name], _PATTERNS[instruction.name]
-    size = shape.element_bytes
-    moved = instruction.modifier("moffset") or 0
-    along_lines = "r" in instruction.words
-    d, index = rsrc.index, scalar_index(at)
-    expectation = context.expectation(instruction, pattern.line, pattern.run, pattern.byte, None)
-    memory = context.memory
 
-    def run(w: Wave) -> None:
-        low, high, stride, filters = w.s[d : d + 4]
+    def __init__(self, instruction: Instruction, context: Context, text_line: int) -> None:
+        rsrc, at = instruction.operands
+        assert isinstance(rsrc, SGPR)
+        self._shape, self._pattern = isa.SHAPES[instruction.name], _PATTERNS[instruction.name]
+        self._moved = instruction.modifier("moffset") or 0
+        self._along_lines = "r" in instruction.words
+        self._descriptor, self._at = rsrc.index, scalar_index(at)
+        pattern = self._pattern
+        self._expectation = context.expectation(instruction, pattern.line, pattern.run, pattern.byte, None)
+        self._memory = context.memory
+        self._line = text_line
+
+    def __call__(self, w: Wave) -> None:
+        shape, pattern, lds = self._shape, self._pattern, w.group.lds
+        address = w.s[self._at]
+        if address % isa.PART_BYTES:
+            raise FaultError(Code.MLS_BAD_ACCESS, f"LDS address {address} is no multiple of {isa.PART_BYTES}")
+        lds.check_range(address, address + shape.bytes)
+        start, stride, lines_cut, run_cut = self._read_descriptor(w)
+        at = pattern.place + (address >> 1)
+        event = lds.begin(w.index, self._line, True)
+        lds.claim(w.index, w.barriers, event, at, True)
+        values = np.zeros(len(at), np.uint16)
+        origins = np.full(len(at), FILLED, np.int64)
+        if run_cut >= shape.run or lines_cut >= shape.lines:
+            self._touch(w, start, lines_cut, run_cut)
+        else:
+            kept = None
+            if run_cut or lines_cut:
+                kept = (pattern.run < shape.run - run_cut) & (pattern.line < shape.lines - lines_cut)
+            sources = start + (pattern.line * stride + pattern.run) * shape.element_bytes + pattern.byte
+            if self._expectation is not None:
+                judge_load(self._expectation, w, kept, sources)
+            where = slice(None) if kept is None else kept
+            origins[where] = sources[where]
+            values[where] = self._memory.locate(sources[where], 2).halves(sources[where])
+        w.group.send(w, event, at, values, origins)
+        w.issue("vm", Outstanding(0, 0, event, False, self._line))
+
+    def _read_descriptor(self, w: Wave) -> tuple[int, int, int, int]:
+        """Address of the tile's first element, stride in elements, lines and positions that are filtered."""
+        low, high, stride, filters = w.s[self._descriptor : self._descriptor + 4]
         if high >> 16 or filters >> 16:
-            raise FaultError(
-                Code.MLS_BAD_ACCESS, f"descriptor words 1 and 3 are {high:#x} and {filters:#x}: bits 31:16 must be 0"
-            )
+            words = f"{high:#x} and {filters:#x}"
+            raise FaultError(Code.MLS_BAD_ACCESS, f"descriptor words 1 and 3 are {words}: bits 31:16 must be 0")
         base = low | high << 32
         if base % isa.PART_BYTES:
             raise FaultError(Code.MLS_BAD_ACCESS, f"the descriptor's base {base:#x} is no multiple of {isa.PART_BYTES}")
-        address = w.s[index]
-        if address % isa.PART_BYTES:
-            raise FaultError(Code.MLS_BAD_ACCESS, f"LDS address {address} is no multiple of {isa.PART_BYTES}")
-        group = w.group
-        lds = group.lds
-        lds.check_range(address, address + shape.bytes)
-        start = base + moved * size * (stride if along_lines else 1)
-        run_cut, line_cut = filters & 0xFF, filters >> 8 & 0xFF
-        at = pattern.place + (address >> 1)
-        event = lds.begin(w.index, text_line, True)
-        lds.claim(w.index, w.barriers, event, at, True)
-        sources = start + (pattern.line * stride + pattern.run) * size + pattern.byte
-        values = np.zeros(len(at), np.uint16)
-        origins = np.full(len(at), FILLED, np.int64)
-        if run_cut >= shape.run or line_cut >= shape.lines:
-            if not memory.mapped(start) or not memory.mapped(start + isa.PART_BYTES - 1):
-                raise FaultError(
-                    Code.MLS_TAIL,
-                    f"the filter ({line_cut} of {shape.lines} lines, {run_cut} of {shape.run} positions) removes "
-                    f"everything, and the load still touches its base, {start:#x}, whose page is not mapped; "
-                    + memory.describe(start),
-                )
-        elif run_cut or line_cut:
-            kept = (pattern.run < shape.run - run_cut) & (pattern.line < shape.lines - line_cut)
-            bring(w, kept, sources, values, origins)
-        else:
-            bring(w, None, sources, values, origins)
-        group.send(w, event, at, values, origins)
-        w.issue("vm", Outstanding(0, 0, event, False, text_line))
+        start = base + self._moved * self._shape.element_bytes * (stride if self._along_lines else 1)
+        return start, stride, filters >> 8 & 0xFF, filters & 0xFF
 
-    def bring(
-        w: Wave, kept: npt.NDArray[np.bool_] | None, sources: npt.NDArray[np.int64], values: npt.NDArray[np.uint16],
-        origins: npt.NDArray[np.int64],
-    ) -> None:  # fmt: skip
-        wanted = sources if kept is None else sources[kept]
-        if expectation is not None:
-            judge_load(expectation, w, kept, sources)
-        tensor = memory.locate(wanted, 2)
-        where = slice(None) if kept is None else kept
-        values[where] = tensor.halves(wanted)
-        origins[where] = wanted
-
-    return run
+    def _touch(self, w: Wave, start: int, lines_cut: int, run_cut: int) -> None:
+        """A load that brings nothing translates its base all the same."""
+        if self._memory.mapped(start) and self._memory.mapped(start + isa.PART_BYTES - 1):
+            return
+        element = f"{self._expectation.element(w, 0)}: " if self._expectation is not None else ""
+        cut = f"{lines_cut} of {self._shape.lines} lines, {run_cut} of {self._shape.run} positions"
+        raise FaultError(
+            Code.MLS_TAIL,
+            f"{element}the filter ({cut}) removes everything, and the load still touches its base, {start:#x}, "
+            f"whose page is not mapped; {self._memory.describe(start)}",
+        )
 
 
 def build_read(instruction: Instruction, context: Context, text_line: int) -> Run:

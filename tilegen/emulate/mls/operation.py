@@ -110,7 +110,7 @@ def _run(instruction: Instruction, opcode: isa.Opcode, context: Context, line: i
         case isa.MATRIX:
             return matrix.build_product(instruction)
         case isa.MLS:
-            return matrix.build_load(instruction, context, line)
+            return matrix.MatrixLoad(instruction, context, line)
         case isa.LDS_MATRIX:
             return matrix.build_read(instruction, context, line)
         case isa.LDS:

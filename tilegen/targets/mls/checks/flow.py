@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from tilegen.syntax.span import Span
@@ -60,13 +61,22 @@ class Flow:
         common = self._after_all[start] - {start}
         return max(common, key=lambda b: len(self._after_all[b]), default=None)
 
-    @property
+    @cached_property
     def _after_all(self) -> tuple[frozenset[int], ...]:
-        found: tuple[frozenset[int], ...] | None = self.__dict__.get("_post")
-        if found is None:
-            found = _postdominators(self.blocks)
-            object.__setattr__(self, "_post", found)
-        return found
+        """For each block those that every way from it comes through, itself among them."""
+        everything = frozenset(range(len(self.blocks)))
+        found = [everything if block.after else frozenset({block.number}) for block in self.blocks]
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(self.blocks):
+                if not block.after:
+                    continue
+                common = frozenset.intersection(*(found[n] for n in block.after)) | {block.number}
+                if common != found[block.number]:
+                    found[block.number] = common
+                    changed = True
+        return tuple(found)
 
 
 def flow_of(program: Program, spans: list[Span]) -> Flow:
@@ -101,20 +111,3 @@ def flow_of(program: Program, spans: list[Span]) -> Flow:
 
 def _target(instruction: Instruction) -> str | None:
     return next((o.label for o in instruction.operands if isinstance(o, Target)), None)
-
-
-def _postdominators(blocks: tuple[Block, ...]) -> tuple[frozenset[int], ...]:
-    """For each block those that every way from it comes through, itself among them."""
-    everything = frozenset(range(len(blocks)))
-    found = [everything if block.after else frozenset({block.number}) for block in blocks]
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            if not block.after:
-                continue
-            common = frozenset.intersection(*(found[n] for n in block.after)) | {block.number}
-            if common != found[block.number]:
-                found[block.number] = common
-                changed = True
-    return tuple(found)
