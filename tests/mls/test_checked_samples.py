@@ -20,12 +20,9 @@ CODES = {"carry": "MLS_CARRY", "tail": "MLS_TAIL", "dirty-lds": "MLS_DIRTY_LDS"}
     ("name", "parameters"),
     [
         ("fa3_fwd", {"causal": "true"}),
-        ("fa3_varlen", {}),
         ("attention_chunks", {}),
-        ("attention_alibi", {}),
         ("gemm", {}),
         ("row_softmax", {}),
-        ("swiglu", {}),
     ],
 )
 def test_nothing_is_found_in_a_right_program(name: str, parameters: dict[str, str]) -> None:
@@ -33,7 +30,7 @@ def test_nothing_is_found_in_a_right_program(name: str, parameters: dict[str, st
     assert check(build(program).program) == []
 
 
-@pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
+@pytest.mark.parametrize("name", ["fa3_fwd", "gemm"])
 @pytest.mark.parametrize("defect", CODES)
 def test_each_defect_is_found_and_nothing_else(name: str, defect: str) -> None:
     found = check(build(load(SAMPLES / f"{name}.tile", {}), frozenset({defect})).program)

@@ -13,6 +13,7 @@ from tilegen.targets.mls.program import Instruction
 from tilegen.targets.mls.text import instruction_text
 
 _PAIRS = {"s_add_u32": "s_addc_u32", "s_sub_u32": "s_subb_u32", "v_add_co_u32": "v_addc_co_u32"}
+_OVERFLOWS = frozenset({"s_add_i32", "s_sub_i32"})
 _COPIES = frozenset({"s_mov_b32", "s_mov_b64", "v_mov_b32", "v_readfirstlane_b32"})
 _MASKS = frozenset({"s_and_b32", "s_or_b32"})  # of a high word alone: its upper bits are no part of the address
 
@@ -71,10 +72,13 @@ class _Search:
     def _made(self, low: Made, high: Value) -> Iterator[tuple[int, str]]:
         values = self._values
         name = values.sites[low.site].instruction.name
+        above = values.sites[high.site].instruction.name if isinstance(high, Made) else ""
+        if name in _OVERFLOWS and above in _PAIRS.values():
+            yield low.site, f"{name} leaves its overflow in scc, not its carry"
         if name not in _PAIRS:
             return
         wanted = _PAIRS[name]
-        if not isinstance(high, Made) or values.sites[high.site].instruction.name != wanted:
+        if not isinstance(high, Made) or above != wanted:
             made = (
                 f"is made by `{instruction_text(values.sites[high.site].instruction)}`"
                 if isinstance(high, Made)

@@ -8,7 +8,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.checks.flow import Block, Flow, Site
-from tilegen.targets.mls.checks.values import places, register_name
+from tilegen.targets.mls.checks.values import places, register_name, written_places
 from tilegen.targets.mls.program import Instruction, Int
 
 _WAITS = {"v_readfirstlane_b32": 5, "v_readlane_b32": 5}
@@ -29,11 +29,9 @@ def hazards(flow: Flow) -> Iterator[Diagnostic]:
 
 def _recent(flow: Flow, block: Block, index: int, site: Site, wanted: set[int]) -> Iterator[Diagnostic]:
     for distance, writer in _backwards(flow, block, index, max(_WAITS.values())):
-        opcode = isa.OPCODES[writer.instruction.name]
-        written = {
-            p for o, f in zip(writer.instruction.operands, opcode.forms, strict=True) if f.written for p in places(o)
-        }
-        least = _WAITS.get(writer.instruction.name, 1 if opcode.unit == isa.SALU else 0)
+        written = set(written_places(writer.instruction))
+        unit = isa.OPCODES[writer.instruction.name].unit
+        least = _WAITS.get(writer.instruction.name, 1 if unit == isa.SALU else 0)
         if distance < least and written & wanted:
             what = (
                 f"it takes {register_name(min(written & wanted))}, written {distance} instructions before: at least "

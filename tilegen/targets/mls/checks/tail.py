@@ -122,15 +122,17 @@ def _least_written(values: Values, guard: Guard, load: Site) -> int:
     end = flow.meeting(guard.branch)
     access = load.instruction.access
     tile = access.tile if access else None
+    known: dict[int | None, int] = {end: 0}
 
-    def written(number: int, seen: frozenset[int]) -> int:
-        if number == end or number in seen:
-            return 0
-        block = flow.blocks[number]
-        own = sum(_writes(site.instruction, tile) for site in block.sites)
-        return own + min((written(n, seen | {number}) for n in block.after), default=0)
+    def written(number: int) -> int:
+        if number not in known:
+            known[number] = 0  # around a loop nothing more is counted
+            block = flow.blocks[number]
+            own = sum(_writes(site.instruction, tile) for site in block.sites)
+            known[number] = own + min(map(written, block.after), default=0)
+        return known[number]
 
-    return written(guard.away, frozenset())
+    return written(guard.away)
 
 
 def _writes(instruction: Instruction, tile: str | None) -> int:
