@@ -325,6 +325,7 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.GROUP_AXIS, schedule_of(GEMM, "group k by 2"), "group k by 2"),
     (Code.ALIAS_NAMES, attention("alias q, O"), "alias q, O"),
     (Code.ALIAS_ROOM, attention("alias O, k"), "alias O, k"),
+    (Code.ALIAS_ROOM, attention("alias O, q stages q 2 persistent static"), "alias O, q"),
     (Code.PLACE_OF_TILE, attention("place q registers"), "q registers"),
     (Code.PLACE_NOTHING, attention("place s shared"), "s shared"),
     (Code.PLACE_NOTHING, attention("place LSE registers"), "LSE registers"),

@@ -119,6 +119,9 @@ def test_sizes_that_a_variant_is_asked_for_by_are_checked() -> None:
         kernel.variant(M=191)
     with pytest.raises(TilegenError, match=r"UNKNOWN_ARGUMENT: .*N"):
         kernel.variant(M=191, few=6, N=3)
+    for wrong in ({"M": "many"}, {"M": 1.5}, {"M": True}, {"M": 191, "few": 2.5}, {"M": 191, "few": [6]}):
+        with pytest.raises(TilegenError, match=r"SIZE_VALUE|SCALAR_VALUE"):
+            kernel.variant(**{"few": 6, **wrong})
 
 
 def test_parameters_that_decide_leave_one_variant_and_its_names(compiled: list[str]) -> None:

@@ -226,10 +226,16 @@ def _shown(what: str) -> Callable[[click.Context, click.Parameter, object], None
 @_wanted("SPEC", tunable=False)
 @_sizes("Sizes and scalars to time it at, as for `tilegen run`.")
 @click.option("--budget", type=click.IntRange(1), default=48, show_default=True, help="Schedules to compile.")
-@click.option("--time", "seconds", type=click.FloatRange(1), default=540, show_default=True, help="Seconds in all.")
+@click.option("--time", "seconds", type=click.IntRange(1), default=540, show_default=True, help="Seconds in all.")
 @click.option("--no-device", is_flag=True, help="Only list what would be timed.")
 @click.option("--write", is_flag=True, help="Print the fastest schedule as a statement to paste into SPEC.")
-@click.option("--json", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write all that was found there.")
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write all that was found there.",
+)
 @click.option(
     "--list",
     is_flag=True,
@@ -251,7 +257,7 @@ def tune(
     wanted: values.Wanted,
     sizes: values.Sizes,
     budget: int,
-    seconds: float,
+    seconds: int,
     no_device: bool,
     write: bool,
     file: Path | None,

@@ -216,6 +216,7 @@ class Code(enum.Enum):
     )
     UNKNOWN_OPTION = Entry("there is no directive `{name}`", ("see docs/language.md for all directives",))
     DIRECTIVE_TWICE = Entry("`{directive}` is said twice in one schedule", ("keep one of the two",))
+    DIRECTIVES_DISAGREE = Entry("`{first}` and `{second}` ask for opposites", ("keep one of the two",))
     DIRECTIVE_NUMBER = Entry("this number cannot stand here", ("write a whole number, or an int parameter",))
     DIRECTIVE_WORD = Entry("`{directive}` does not know this word", ("choose one that it knows",))
     NAMED_TWICE = Entry("`{name}` is named twice here", ("name it once",))
@@ -480,7 +481,10 @@ class Code(enum.Enum):
     )
     ALIAS_ROOM = Entry(
         "the bytes of {host} cannot hold the store of {buffer}",
-        ("the tile must be loaded once an item, in a part for each consumer, and be as large as the output's rows",),
+        (
+            "the tile must be loaded once an item into one stage, in a part for each consumer, and be as large as the "
+            "output's rows",
+        ),
     )
     PLACE_OF_TILE = Entry(
         "products read the tile {tile} from shared memory, where it is moved to",

@@ -163,7 +163,12 @@ class Kernel:
         Raises TilegenError where one is missing, and where no variant is for them."""
         if faults := [self._unknown(name) for name in numbers if name not in self._numbers]:
             raise TilegenError(tuple(faults))
-        return self.variants[self._chosen(numbers)]
+        given = {name: self._number(name, value) for name, value in numbers.items()}
+        for name, value in given.items():
+            if isinstance(value, float) and not (dtype := self._scalars[name].dtype).is_float:
+                said, span = repr(value), self._spans[name]
+                fail(Code.SCALAR_VALUE, span, got=said, wanted="a whole number", value=said, scalar=name, dtype=dtype)
+        return self.variants[self._chosen(given)]
 
     def build(self) -> None:
         """Compile every variant now, none at a launch. Raises TilegenError with the faults of all."""

@@ -64,7 +64,7 @@ class _Directives:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._seen: dict[tuple[object, ...], Span] = {}
+        self._seen: dict[tuple[object, ...], ir.Directive] = {}
 
     def all(self, nodes: tuple[ast.Directive, ...]) -> tuple[ir.Directive, ...]:
         made: list[ir.Directive] = []
@@ -82,9 +82,14 @@ class _Directives:
         key = _subject(directive)
         if key in self._seen:
             subject = " ".join(str(part) for part in key if isinstance(part, str))
-            note = Note(self._seen[key], "said here already")
+            note = Note(self._seen[key].span, "said here already")
             self._scope.faults.add(Code.DIRECTIVE_TWICE, node.span, notes=(note,), directive=subject)
-        self._seen.setdefault(key, node.span)
+        for before in self._seen.values():
+            if words := _opposites(before, directive) or _opposites(directive, before):
+                first, second = words
+                note = Note(before.span, "the other one")
+                self._scope.faults.add(Code.DIRECTIVES_DISAGREE, node.span, notes=(note,), first=first, second=second)
+        self._seen.setdefault(key, directive)
 
     # ---- words and numbers ----
 
@@ -169,6 +174,16 @@ def _subject(directive: ir.Directive) -> tuple[object, ...]:
             return (role,)
         case _:
             return (_keyword(directive),)
+
+
+def _opposites(one: ir.Directive, other: ir.Directive) -> tuple[str, str] | None:
+    """Both in words, where one undoes the other."""
+    match one, other:
+        case ir.StaleMax(), ir.Option("exact_max"):
+            return "stale_max", "exact_max"
+        case ir.Alias(buffer, host), ir.Via(tile, "rows") if buffer == tile:
+            return f"alias {buffer}, {host}", f"via {tile} rows"
+    return None
 
 
 def _keyword(directive: ir.Directive) -> str:

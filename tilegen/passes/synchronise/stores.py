@@ -131,7 +131,9 @@ class Stores:
         host = s.store(o.tensor).host
         if host is not None:
             room = self.c.tiles[host]
-            if self.c.rings[host].parts < s.workers.count or room.bytes < g.bytes or self.c.streamed(host):
+            ring = self.c.rings[host]
+            whole = ring.depth == 1 and ring.parts >= s.workers.count and not self.c.streamed(host)
+            if not whole or room.bytes < g.bytes:
                 fail(Code.ALIAS_ROOM, s.store(o.tensor).span, buffer=o.tensor, host=host)
         if o.tensor not in self.staged:
             self.staged[o.tensor] = g
