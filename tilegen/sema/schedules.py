@@ -15,7 +15,6 @@ from tilegen.sema.integers import LARGEST
 from tilegen.sema.scope import Scope
 from tilegen.sema.unreachable import check_unreachable
 from tilegen.syntax import ast
-from tilegen.syntax.span import Span
 
 TARGETS = ("hopper", "mls")
 _WORDS: dict[str, tuple[str, ...]] = {
