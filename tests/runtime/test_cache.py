@@ -63,7 +63,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch, compiled: Compilation) -> list
         return compiled.program, compiled.plans
 
     monkeypatch.setattr(compiler, "plan_spec", plan_spec)
-    monkeypatch.setattr(compiler, "compile_plan", lambda plan, stem: compiled.variants[0].built)
+    monkeypatch.setattr(compiler, "compile_plan", lambda plan, stem, program: compiled.variants[0].built)
     return sources
 
 

@@ -15,8 +15,15 @@ from tilegen.checks import trials
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
+from tilegen.ir.tile import TileProgram
 from tilegen.runtime import compiler
+from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
+
+
+@pytest.fixture
+def program() -> TileProgram:
+    return load(Source("copy.tile", COPY), {})
 
 
 @pytest.fixture
@@ -24,7 +31,9 @@ def plan() -> Plan:
     return compiler.plan_spec(Source("copy.tile", COPY), {}, "hopper")[1][0]
 
 
-def test_the_trial_runs_begin_beside_nvrtc_once_it_has_begun(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trial_runs_begin_beside_nvrtc_once_it_has_begun(
+    plan: Plan, program: TileProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
     checked = Event()
     real = compiler.assemble
@@ -44,14 +53,16 @@ def test_the_trial_runs_begin_beside_nvrtc_once_it_has_begun(plan: Plan, monkeyp
 
     monkeypatch.setattr(compiler, "assemble", assemble)
     monkeypatch.setattr(trials, "check_all", check_all)
-    assert compiler.compile_plan(plan, "twice").cubin[:4] == b"\x7fELF"
+    assert compiler.compile_plan(plan, "twice", program).cubin[:4] == b"\x7fELF"
     assert order == ["NVRTC", "trial runs"]
 
 
-def test_what_fails_before_nvrtc_begins_is_raised(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_before_nvrtc_begins_is_raised(
+    plan: Plan, program: TileProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compiler, "assemble", lambda *_: fail(Code.NVRTC_MISSING, None, reason="it is not there"))
     with pytest.raises(TilegenError, match="NVRTC_MISSING"):
-        compiler.compile_plan(plan, "twice")
+        compiler.compile_plan(plan, "twice", program)
 
 
 def test_nvrtc_begins_before_what_it_needs_not_is_loaded() -> None:

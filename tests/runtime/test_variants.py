@@ -52,9 +52,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the variants that were compiled."""
     real, stems = compiler.compile_plan, []
 
-    def compile_plan(plan: Any, stem: str) -> Any:
+    def compile_plan(plan: Any, stem: str, program: Any) -> Any:
         stems.append(stem)
-        return real(plan, stem)
+        return real(plan, stem, program)
 
     monkeypatch.setattr(compiler, "compile_plan", compile_plan)
     return stems

@@ -80,7 +80,8 @@ def compile_one(request: Request) -> Build:
         params = dict(request.params)
         if request.gated:
             program, plans = plan_spec(source, params, "hopper")
-            artefacts = tuple(compile_plan(plan, file_stem(plans, n)) for n, plan in enumerate(plans))
+            variants = program.variants("hopper")
+            artefacts = tuple(compile_plan(plan, file_stem(plans, n), variants[n]) for n, plan in enumerate(plans))
         else:
             program = load(source, params)
             artefacts = tuple(map(build, lower_all(program)))

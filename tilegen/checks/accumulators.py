@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilegen.checks.compiled import Numbers
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import fragments_read, fragments_written, operations, storages
-from tilegen.ir.uniform import evaluate
 
 
 class Accumulators:
     """Those of one role that some product overwrites on a condition."""
 
-    def __init__(self, role: ir.RolePlan, index: int) -> None:
+    def __init__(self, role: ir.RolePlan, index: int, numbers: Numbers) -> None:
+        self._number = numbers
         every = [o for _, o in operations(role, index)]
         storage = storages(role)
         watched = {storage[o.accumulator] for o in every if isinstance(o, ir.Mma) and not isinstance(o.zero, bool)}
@@ -36,7 +37,11 @@ class Accumulators:
         if touched is None:
             return True
         read, written = touched
-        if isinstance(operation, ir.Mma) and not isinstance(operation.zero, bool) and evaluate(operation.zero, values):
+        if (
+            isinstance(operation, ir.Mma)
+            and not isinstance(operation.zero, bool)
+            and self._number(operation.zero, values)
+        ):
             read = frozenset()
         fine = read <= self._begun
         self._begun |= written

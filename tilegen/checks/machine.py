@@ -42,6 +42,7 @@ class Machine:
     _seen: set[tuple[Code, Path]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.numbers = self.regions.numbers
         counts = {
             BarrierName(ring.name, group.kind, stage, part): group.arrivals
             for ring in self.plan.rings

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 
 from tilegen.checks.accumulators import Accumulators
 from tilegen.checks.barriers import MBarrier, TurnBarrier
+from tilegen.checks.items import items
 from tilegen.checks.machine import Event, Machine, StopRun, part_of
 from tilegen.checks.regions import operands
-from tilegen.checks.sequences import starts_of
 from tilegen.checks.shared import Flight, Site
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
-from tilegen.ir.deal import items_of
 from tilegen.ir.plan_text import Path
-from tilegen.ir.uniform import evaluate
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Process:
         self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
         self.cursors = {c.name: 0 for c in self.role.cursors}
         self.values = {**self.symbols, "warpgroup": self.index}
-        self.accumulators = Accumulators(self.role, self.role_index)
+        self.accumulators = Accumulators(self.role, self.role_index, self.machine.numbers)
 
     def run(self) -> Iterator[Waiting]:
         """The whole role. Raises StopRun after a fault that leaves nothing to go by."""
@@ -70,43 +68,30 @@ class Process:
             self.machine.fault(Code.PIPELINE_STORES, flight.site)
 
     def _body(self, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Waiting]:
-        values = self.values
+        values, number = self.values, self.machine.numbers
         for position, operation in enumerate(body):
             here = (*path, position)
             match operation:
                 case ir.Let(name, value):
-                    values[name] = evaluate(value, values)
+                    values[name] = number(value, values)
                 case ir.If(condition, inner):
-                    if evaluate(condition, values):
+                    if number(condition, values):
                         yield from self._body(inner, here)
                 case ir.For(name, start, stop, inner):
-                    for turn in range(evaluate(start, values), evaluate(stop, values)):
+                    for turn in range(number(start, values), number(stop, values)):
                         values[name] = turn
                         yield from self._body(inner, here)
-                case ir.Work(name, total, mode, inner):
-                    for bound in self._items(name, evaluate(total, values), mode):
+                case ir.Work():
+                    for bound in items(
+                        self.machine.plan, operation, values, self.symbols, self.machine.cta, self.ctas, number
+                    ):
                         values.update(bound)
                         self.accumulators.start()
-                        yield from self._body(inner, here)
+                        yield from self._body(operation.body, here)
                 case ir.Sweep(inner) | ir.IfVote(_, inner):  # the warps that take a vote's branch write there once more
                     yield from self._body(inner, here)
                 case _:
                     yield from self._step(operation, Site(self.name, operation, here))
-
-    def _items(self, name: str, last: int, mode: str) -> Iterator[dict[str, int]]:
-        """What each item of the CTA binds. A table can pair any two items; a round-robin is one of its deals."""
-        table = self.machine.plan.table
-        if table is not None and table.sequences is not None:
-            every, costs = items_of(table, self.symbols, starts_of(table.sequences, self.symbols))
-            for item in range(self.machine.cta, len(costs), self.ctas):
-                yield {bound: int(v[item] if v.ndim else v) for bound, v in every.items()}
-            return
-        step = max(last, 1) if mode == "single" else self.ctas
-        for item in range(self.machine.cta, last, step):
-            values = {**self.values, name: item}
-            for let in table.lets if table is not None else ():
-                values[let.name] = evaluate(let.value, values)
-            yield values
 
     def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:
         if not self.accumulators.run(operation, self.values):

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cached_property
 
+from tilegen.checks.compiled import Numbers
 from tilegen.ir import plan as ir
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_rules.shapes import ROWS, operand_span
@@ -18,10 +19,11 @@ Shared = ir.SlotOperand | ir.BufferOperand
 
 
 class Regions:
-    """Cuts shared memory at every border that the plan's accesses have."""
+    """Cuts shared memory at every border that the plan's accesses have. `numbers`: evaluates what its runs need."""
 
     def __init__(self, plan: ir.Plan) -> None:
         self._plan = plan
+        self.numbers = Numbers()
         self._cache: dict[tuple[int | str, ...], tuple[int, ...]] = {}  # operations by id: the plan keeps them
 
     def of_access(self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int) -> tuple[int, ...]:

@@ -615,6 +615,59 @@ class Code(enum.Enum):
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "every load is waited for before the CTA ends",
     )
+    MOVEMENT_PLACE = Entry(
+        "{statement}: elements that do not belong together meet here",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "each element is read, combined and stored at the position that the spec gives it",
+    )
+    MOVEMENT_BOXES = Entry(
+        "{statement}: the boxes that fill {ring} are not the tile that is declared",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "the boxes of one fill cover one tile, and bring the bytes that they are said to",
+    )
+    MOVEMENT_OPERAND = Entry(
+        "{statement}: a product reads shared memory in another way than the tile lies there",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a matrix descriptor steps through the tile's rows and columns",
+    )
+    MOVEMENT_FOLD = Entry(
+        "{statement}: {why}",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a sum takes in each position of the domain once",
+    )
+    MOVEMENT_STORE = Entry(
+        "{statement}: not the elements of {tensor} that the spec defines are written",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "each element of an output's domain is written once, and no other",
+    )
+    MOVEMENT_MEND = Entry(
+        "{statement}: what a scan took out of a tile does not come back where it belongs",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try `isolate fast`"),
+        "an entry that is no finite number reaches the rows that see it, and no others",
+    )
+    POISON_FOLD = Entry(
+        "{statement}: a {kind} takes in what it must not, or misses what it must take in",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "a fold reads its identity at every point outside the domain, and the value at each point inside",
+    )
+    POISON_PRODUCT = Entry(
+        "{statement}: a row of this product takes in a position that it must not see, or misses one",
+        (
+            "this is a fault of tilegen, not of the spec: report it with the spec",
+            "leave `isolate fast` out of the schedule",
+        ),
+        "at a position outside the domain one factor is 0 and the other a finite number: 0 * NaN is NaN",
+    )
+    POISON_STORE = Entry(
+        "{statement}: an element of {tensor} is stored that does not hold the spec's value",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "only the spec's value is stored",
+    )
+    POISON_VOTE = Entry(
+        "{statement}: a vote depends on rows that are not stored",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "leave `stale_max` out"),
+        "rows that are not stored do not vote",
+    )
     # ---- building (tilegen.targets) ----
     TMA_RANK = Entry(
         "{tensor}: a TMA tensor map has one to five dimensions",

@@ -67,35 +67,50 @@ def compile_source(
     place = _Place.of(source, params, target) if use_cache else None
     compiled: list[str] = []
     if place and (body := place.read()) and (kept := entry.decode(body)):
-        return Compilation(kept.title, _variants(kept.plans, kept.built, place, compiled), kept.program, compiled)
+        return Compilation(
+            kept.title, _variants(kept.plans, kept.built, kept.program, place, compiled), kept.program, compiled
+        )
     # here, not at the top: the compiler takes longer to load than a kernel from the cache
     from tilegen.runtime.compiler import compile_plan, plan_spec
 
     program, plans = plan_spec(source, params, target)
     title = program.title
-    built = compile_plan(plans[0], file_stem(plans, 0)) if len(plans) == 1 else None
+    built = compile_plan(plans[0], file_stem(plans, 0), program) if len(plans) == 1 else None
     compiled.append(title)
     if place:
         place.write(entry.encode(title, program, plans, built))
-    return Compilation(title, _variants(plans, built, place, compiled), lambda: program, compiled)
+    return Compilation(title, _variants(plans, built, lambda: program, place, compiled), lambda: program, compiled)
 
 
 def _variants(
-    plans: tuple[Plan, ...], built: Built | None, place: _Place | None, compiled: list[str]
+    plans: tuple[Plan, ...],
+    built: Built | None,
+    program: Callable[[], TileProgram],
+    place: _Place | None,
+    compiled: list[str],
 ) -> tuple[Variant[Built], ...]:
     """built: what has been made of the only plan."""
     if built is not None:
         return (Variant.of(built),)
-    return tuple(Variant(p, partial(_built, p, file_stem(plans, n), place, compiled)) for n, p in enumerate(plans))
+    return tuple(
+        Variant(p, partial(_built, p, file_stem(plans, n), partial(_variant, program, p.target, n), place, compiled))
+        for n, p in enumerate(plans)
+    )
 
 
-def _built(plan: Plan, stem: str, place: _Place | None, compiled: list[str]) -> Built:
+def _variant(program: Callable[[], TileProgram], target: str, number: int) -> TileProgram:
+    return program().variants(target)[number]
+
+
+def _built(
+    plan: Plan, stem: str, program: Callable[[], TileProgram], place: _Place | None, compiled: list[str]
+) -> Built:
     """One of several variants, from its own entry of the cache or compiled."""
     if place and (body := place.read(stem)) and (kept := entry.decode_built(body)):
         return kept
     from tilegen.runtime.compiler import compile_plan
 
-    built = compile_plan(plan, stem)
+    built = compile_plan(plan, stem, program())
     compiled.append(stem)
     if place:
         place.write(entry.encode_built(built), stem)

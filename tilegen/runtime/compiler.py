@@ -31,8 +31,9 @@ def plan_spec(
     return program, plans
 
 
-def compile_plan(plan: Plan, stem: str) -> Built:
-    """A plan's kernel; `stem` names its text in what the machine code says of it. Raises TilegenError."""
+def compile_plan(plan: Plan, stem: str, program: TileProgram) -> Built:
+    """A plan's kernel; `stem` names its text in what the machine code says of it, `program` is what its movement
+    is held against. Raises TilegenError."""
     cuda = emit(plan)
     # NVRTC and nvdisasm take longer than the trial runs, and leave Python to them: once they have begun
     begun = Event()
@@ -40,18 +41,22 @@ def compile_plan(plan: Plan, stem: str) -> Built:
         building = other.submit(assemble, plan, cuda, stem, begun.set)
         building.add_done_callback(lambda _: begun.set())  # or failed before that
         begun.wait()
-        from tilegen.checks.trials import check_all  # loaded meanwhile too
+        from tilegen.checks.movement.check import check_movement  # loaded meanwhile too
+        from tilegen.checks.trials import check_all
 
         faults = check_all(plan)
-    if faults:
-        raise TilegenError(tuple(faults))
-    return _with_remarks(building.result())
+        movement = check_movement(plan, program)
+    if faults or movement.diagnostics:
+        raise TilegenError((*faults, *movement.diagnostics))
+    return _with_remarks(building.result(), movement.unknown)
 
 
-def _with_remarks(built: Built) -> Built:
-    """Machine code that only spends more than it need is right: the plan says so. Raises TilegenError for the rest."""
+def _with_remarks(built: Built, unknown: tuple[str, ...]) -> Built:
+    """Machine code that only spends more than it need is right: the plan says so, and what of its movement could not be
+    judged. Raises TilegenError for the rest."""
     wasteful = [d for d in built.diagnostics if d.code == Code.GATE_OVERHEAD.name]
     if len(wasteful) < len(built.diagnostics):
         raise TilegenError(built.diagnostics)
-    remarks = (f"{d.message}: {d.got} in place of {d.wanted}" for d in wasteful)
+    remarks = [f"{d.message}: {d.got} in place of {d.wanted}" for d in wasteful]
+    remarks += [f"the checks on movement cannot judge {what}" for what in unknown]
     return replace(built, plan=replace(built.plan, notes=(*built.plan.notes, *remarks)), diagnostics=())

@@ -1,0 +1,359 @@
+"""Element-wise work and folds on abstract values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilegen.checks.movement import kinds as kd
+from tilegen.checks.movement.cuts import Cuts
+from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, entries, function
+from tilegen.checks.movement.kinds import ANY, LIVE, OWN, Kind
+from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
+from tilegen.checks.movement.values import Taken, Value, merged, overlap
+from tilegen.diagnostics.catalogue import Code
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.shapes import ROWS
+from tilegen.ir.uniform import Uniform
+
+# (code, the fields of its message, the operations that led there)
+Report = Callable[..., None]
+_DECISIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
+_LINEAR = frozenset(("add", "sub", "neg", "mul", "fma", "select", "max", "min"))
+
+
+@dataclass
+class Algebra:
+    """`item`: the declaration at the sizes at hand, changed with each work item. `number`: evaluates uniforms."""
+
+    cuts: Cuts
+    item: Item
+    report: Report
+    number: Callable[[Uniform], int]
+
+    # ---- values ----
+
+    def constant(self, value: float) -> Value:
+        return Value(((),), self.cuts.whole, (float(value),))
+
+    def uniform(self, kind: Kind = LIVE, envs: tuple[Env, ...] = ((),), data: Any = None) -> Value:
+        return Value(envs, self.cuts.whole, (kind,), data=data)
+
+    def unify(self, values: Sequence[Value], what: str = "") -> tuple[Env, ...]:
+        """The readings under which all stand where they do. Reports values that stand at different positions."""
+        found = values[0].envs
+        for value in values[1:]:
+            if value.envs == found or value.envs == ((),):
+                continue
+            if found == ((),):
+                found = value.envs
+                continue
+            both = tuple(
+                dict.fromkeys(e for a in found for b in value.envs if (e := self.item.axes.unify(a, b)) is not None)
+            )
+            if not both:
+                got, wanted = difference(self.item, found[0], value.env)
+                trail = merged(*(v.trail for v in values))
+                self.report(Code.MOVEMENT_PLACE, trail, got=got, wanted=wanted)
+                return found
+            found = both
+        return found
+
+    # ---- expressions ----
+
+    def evaluate(self, e: ir.ElementExpr, held: Mapping[str, Value]) -> Value:
+        """An element expression over fragments and named numbers."""
+        match e:
+            case ir.Element(name) | ir.Value(name):
+                return held[name] if name in held else self.uniform(kd.LIVE)
+            case ir.Literal(value):
+                return self.constant(value)
+            case ir.IntValue() | ir.Place() | ir.Past() | ir.Coordinate():
+                return self.uniform(kd.FINITE_LIVE)
+            case ir.Compute(op, args):
+                return self.combine(op, [self.evaluate(a, held) for a in args])
+        raise UnknownError(f"the expression {type(e).__name__}")
+
+    def combine(self, op: str, args: list[Value]) -> Value:
+        each = [_of_a_row(a) for a in args] if op in ("mul", "fma") else [a.kinds for a in args]
+        cut, kinds = args[0].cut, [[k] for k in each[0]]
+        for value, own in zip(args[1:], each[1:], strict=True):
+            cut, pairs = self.cuts.refine(cut, value.cut)
+            kinds = [[*kinds[a], own[b]] for a, b in pairs]
+        sums, done = self._sums(op, args)
+        tops: frozenset[Taken] = frozenset().union(*(a.tops for a in args))
+        trail = args[0].trail if len(args) == 1 else merged(*(a.trail for a in args))
+        if op in _DECISIONS:
+            tops = frozenset()
+        return Value(self.unify(args), cut, tuple(kd.apply(op, k) for k in kinds), sums, tops, done, trail)
+
+    def _sums(self, op: str, args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
+        """What sums in the result have taken in, and which are complete."""
+        done: frozenset[str] = frozenset().union(*(a.done for a in args))
+        if op in _DECISIONS:
+            return frozenset(), frozenset()
+        if op == "fma":
+            sums, done = self._sums("mul", args[:2])
+            return self._added([sums, args[2].sums], args), done | args[2].done
+        if op == "select":
+            args = args[1:]
+            done = frozenset().union(*(a.done for a in args))
+            given = [a.sums for a in args if not all(isinstance(k, float) for k in a.kinds)]
+            if len(given) == 2 and given[0] != given[1]:
+                self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why="what two branches sum differs")
+            return frozenset().union(*given), done
+        if op in ("add", "sub"):
+            return self._added([a.sums for a in args], args), done
+        open_ones = [a for a in args if a.sums]
+        if op in ("neg", "round", "mul") and len(open_ones) < 2:
+            return (open_ones[0].sums if open_ones else frozenset()), done
+        for a in open_ones:
+            done |= self.finish(a).done
+        return frozenset(), done
+
+    def _added(self, each: list[frozenset[Taken]], args: list[Value]) -> frozenset[Taken]:
+        given = [s for s in each if s]
+        for n, one in enumerate(given):
+            for other in given[n + 1 :]:
+                twice = next(((a, b) for a in one for b in other if overlap(a, b)), None)
+                if twice is not None:
+                    why = f"{_taken(twice[0])} is summed twice"
+                    self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why=why)
+        return frozenset().union(*given)
+
+    def finish(self, value: Value) -> Value:
+        """A value whose sums are used as whole ones. Reports what they have not taken in."""
+        if not value.sums:
+            return value
+        boxes = list(value.sums)
+        axes = tuple(x[0] for x in boxes[0])
+        if any(tuple(x[0] for x in b) != axes for b in boxes):
+            raise UnknownError("sums over different axes that are added up")
+        varying = [n for n in range(len(axes)) if len({b[n][1:] for b in boxes}) > 1]
+        if len(varying) > 1:
+            raise UnknownError("a sum taken in by blocks of two axes")
+        for n, axis in enumerate(axes):
+            needed = self.item.needed(tuple(x for x in value.env if x[1].along in (ROW, U)), axis)
+            missing = needed - {p for b in boxes for p in range(b[n][1], b[n][2])}
+            if missing:
+                why = f"`{axis}` from {min(missing)} on is left out of the sum"
+                self.report(Code.MOVEMENT_FOLD, value.trail, why=why)
+        return replace(value, sums=frozenset(), done=value.done | set(axes))
+
+    # ---- masks ----
+
+    def mask(self, value: Value, o: ir.Mask, held: Mapping[str, Value], shape: tuple[int, int]) -> Value:
+        keeps = np.zeros((1, 1), np.bool_)
+        users = [value]
+        for conjunction in o.alternatives:
+            every: Any = np.ones((1, 1), np.bool_)
+            for condition in conjunction:
+                if isinstance(condition, ir.Bound):
+                    every = every & self._bound(condition, shape)
+                else:
+                    every = every & np.asarray(self._data(condition, held, shape, users), np.bool_)
+            keeps = keeps | every
+        cut, flags = self.cuts.of(np.broadcast_to(keeps, np.broadcast_shapes(keeps.shape, (1, 1))).astype(np.int64))
+        cut, pairs = self.cuts.refine(value.cut, cut)
+        kinds = tuple(value.kinds[a] if flags[b] else float(o.identity) for a, b in pairs)
+        return replace(value, envs=self.unify(users), cut=cut, kinds=kinds, trail=merged(value.trail, (o,)), data=None)
+
+    def _bound(self, b: ir.Bound, shape: tuple[int, int]) -> Any:
+        rows, cols = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
+        total: Any = np.asarray(self.number(b.offset)).reshape(1, 1)
+        if b.row_factor:
+            total = total + b.row_factor * self._chunks(rows, b.row_chunks)
+        if b.col_factor:
+            total = total + b.col_factor * self._chunks(cols, b.col_chunks)
+        for factor, digit in b.digits:
+            total = total + factor * digits(digit, rows)
+        return total >= 0
+
+    def _chunks(self, at: Any, chunks: ir.Chunks | None) -> Any:
+        if chunks is None:
+            return at
+        return (self.number(chunks.origin) + digits(chunks.digit, at)) // max(self.number(chunks.length), 1)
+
+    def _data(self, e: ir.ElementExpr, held: Mapping[str, Value], shape: tuple[int, int], users: list[Value]) -> Any:
+        """A condition's truth, on stand-ins for the entries of tensors."""
+        rows, cols = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
+        match e:
+            case ir.Element(name) | ir.Value(name) if name in held and held[name].data is not None:
+                users.append(replace(held[name], cut=self.cuts.whole, kinds=(LIVE,)))
+                return held[name].data
+            case ir.Literal(value):
+                return np.asarray(value)
+            case ir.IntValue(value):
+                return np.asarray(self.number(value))
+            case ir.Coordinate(direction, origin, digit):
+                return self.number(origin) + (digits(digit, rows) if direction == "row" else cols)
+            case ir.Place(row_factor, col_factor, offset, more):
+                total = self.number(offset) + row_factor * rows + col_factor * cols
+                return total + sum(f * digits(d, rows) for f, d in more)
+            case ir.Compute(op, args):
+                return function(op)(*(self._data(a, held, shape, users) for a in args))
+        raise UnknownError("a condition on computed values")
+
+    # ---- folds ----
+
+    def fold(self, value: Value, kind: str, width: int) -> Value:
+        """Along columns."""
+        value = self.finish(value) if value.sums else value
+        env = self._agreeing(value, kind, width)
+        states, flags = self.item.states(env, (ROWS, width))
+        cut, pairs = self.cuts.refine(value.cut, states)
+        rows, met = self.cuts.rows(cut)
+        kinds: list[Kind] = []
+        for regions in met:
+            kinds.append(_folded([(value.kinds[pairs[n][0]], flags[pairs[n][1]]) for n in regions], kind))
+        folded = tuple((a, p.base, p.base + len(p.offsets)) for a, p in self._whole(along(env, COL)))
+        taken = frozenset((tuple(sorted(self._cut_off(folded))),)) if folded else frozenset()
+        left = tuple(dict.fromkeys(tuple((a, p) for a, p in e if p.along != COL) for e in value.envs))
+        if kind == "sum":
+            return Value(left, rows, tuple(kinds), sums=taken, done=value.done, trail=value.trail)
+        return Value(left, rows, tuple(kinds), tops=taken, done=value.done, trail=value.trail)
+
+    def _cut_off(self, folded: Iterable[tuple[str, int, int]]) -> Iterable[tuple[str, int, int]]:
+        return ((a, first, max(min(end, self.item.extents[a]), first)) for a, first, end in folded)
+
+    def _whole(self, env: Env) -> Env:
+        """Positions one behind the other. Raises UnknownError for others."""
+        for axis, pos in env:
+            if pos.offsets != tuple(range(len(pos.offsets))):
+                raise UnknownError(f"a fold over `{axis}`, whose positions are not one behind the other")
+        return env
+
+    def _agreeing(self, value: Value, kind: str, width: int) -> Env:
+        """The first reading under which the fold takes in the domain's points and its identity elsewhere. Reports the
+        fault of the first one, if there is none."""
+        first: tuple[str, str] | None = None
+        for env in value.envs:
+            states, flags = self.item.states(env, (ROWS, width))
+            _, pairs = self.cuts.refine(value.cut, states)
+            found = next((f for a, b in pairs if (f := _misfolded(value.kinds[a], flags[b], kind))), None)
+            if found is None:
+                return env
+            first = first or found
+        assert first is not None
+        self.report(Code.POISON_FOLD, value.trail, got=first[0], wanted=first[1], kind=kind)
+        return value.env
+
+    def join(self, a: Value, b: Value) -> Value:
+        """Either of two values of one fragment."""
+        if a is b:
+            return a
+        cut, pairs = self.cuts.refine(a.cut, b.cut)
+        kinds = tuple(kd.join(a.kinds[m], b.kinds[n]) for m, n in pairs)
+        if a.sums != b.sums and a.sums and b.sums:
+            self.report(Code.MOVEMENT_FOLD, merged(a.trail, b.trail), why="what two branches sum differs")
+        envs = self.unify([a, b])
+        trail = merged(a.trail, b.trail)
+        return Value(envs, cut, kinds, a.sums | b.sums, a.tops | b.tops, a.done & b.done, trail)
+
+    # ---- tensors read without a tile ----
+
+    def vector(
+        self, tensor: str, index: list[int], dim: int | None, steps: tuple[int, ...], along_: str, limit: int
+    ) -> Value:
+        """Elements of a tensor: one, or several along a dimension, 0 from `limit` on."""
+        places = [Pos(U, at) for at in index]
+        inside = np.ones(1, np.bool_)
+        if dim is not None:
+            places[dim] = Pos(along_, index[dim], steps)
+            inside = np.asarray([index[dim] + s < limit for s in steps])
+        reads = self.item.declared.reads.get(tensor, [])
+        envs = tuple(dict.fromkeys(e for w in reads if (e := self.item.bind(w, places)) is not None))
+        if not envs:
+            at = ", ".join(str(i) for i in index)
+            self.report(
+                Code.MOVEMENT_PLACE, (), got=f"{tensor}[{at}]", wanted=f"an element of {tensor} that the spec reads"
+            )
+            envs = ((),)
+        coordinates = [np.asarray(p.all()) for p in places]
+        data = entries(tensor, coordinates)
+        if dim is None:
+            return Value(envs, self.cuts.whole, (LIVE,), data=data.reshape(1, 1))
+        shape = (-1, 1) if along_ == ROW else (1, -1)
+        known = np.broadcast_to(self.item.live(envs[0]).reshape(shape), inside.reshape(shape).shape).reshape(-1)
+        cut, flags = self.cuts.of(np.where(inside, np.where(known, 2, 1), 0).reshape(shape))
+        kinds: tuple[Kind, ...] = tuple((0.0, ANY, LIVE)[f] for f in flags)
+        return Value(envs, cut, kinds, data=np.where(inside, data, 0).reshape(shape))
+
+
+def _of_a_row(value: Value) -> tuple[Kind, ...]:
+    """Kinds of a factor. What is one number a row may be taken for finite: where it is not, its row holds no number
+    anyway. An element at a position that the row does not see may not."""
+    if value.cut.shape[1] > 1 or any(p.along == COL for _, p in value.env):
+        return value.kinds
+    return tuple(kd.FINITE_LIVE if k == LIVE else k for k in value.kinds)
+
+
+def digits(digit: ir.Digit | None, rows: Any) -> Any:
+    """Where rows are along an axis that shares them."""
+    if digit is None:
+        return rows
+    at = rows // digit.divide
+    return at % digit.modulo if digit.modulo else at
+
+
+def _misfolded(kind: Kind, state: int, fold: str) -> tuple[str, str] | None:
+    """(what a fold takes in, what it should) at an element, None if that is right."""
+    if state == IGNORED:
+        return None
+    identity = kd.IDENTITY[fold]
+    if state == DEAD:
+        if kind == identity:
+            return None
+        return f"{words(kind)} at a point outside the domain", f"{identity:g} there"
+    if isinstance(kind, float) and kind in (identity, 0.0):
+        return f"{kind:g} at a point of the domain", "the value there"
+    if not isinstance(kind, float) and not kd.is_live(kind):
+        return f"{words(kind)} at a point of the domain", "the value there"
+    return None
+
+
+def _folded(met: list[tuple[Kind, int]], fold: str) -> Kind:
+    """What a row's fold holds."""
+    kinds = [k for k, _ in met]
+    if all(k == kd.IDENTITY[fold] for k in kinds):
+        return kd.IDENTITY[fold]
+    if any(state == IGNORED for _, state in met):
+        found = kd.worst(kinds)
+        return OWN if kd.is_live(found) else found
+    return LIVE
+
+
+def _taken(box: Taken) -> str:
+    return ", ".join(f"`{axis}` from {first} to {end - 1}" for axis, first, end in box)
+
+
+def words(kind: Kind) -> str:
+    """A kind in the words of a message."""
+    if isinstance(kind, float):
+        return f"{kind:g}"
+    return {
+        kd.ANY: "what is no entry of this row's own tiles (a neighbour's, stale, or a NaN fill)",
+        kd.OWN: "a number that means nothing",
+        kd.FINITE: "a finite number that means nothing",
+    }.get(kind, "a value")
+
+
+def difference(item: Item, a: Env, b: Env) -> tuple[str, str]:
+    """Where two readings differ, in words."""
+    one, other = dict(a), dict(b)
+    for axis, pos in other.items():
+        known = item.axes.lookup(one, axis)
+        if known is not None and known != pos:
+            return place_text(axis, known), place_text(axis, pos)
+    for axis, pos in one.items():
+        known = item.axes.lookup(other, axis)
+        if known is not None and known != pos:
+            return place_text(axis, pos), place_text(axis, known)
+    return "one place", "another"
+
+
+def place_text(axis: str, pos: Pos) -> str:
+    return f"{axis} = {pos.base}" + (f" … {pos.base + pos.offsets[-1]}" if len(pos.offsets) > 1 else "")

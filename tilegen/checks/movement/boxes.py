@@ -1,0 +1,158 @@
+"""Which element of a tensor lies where in a tile of shared memory, by the boxes that TMA moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.checks.movement.places import COL, ROW, Pos, U, pos_of
+from tilegen.ir import plan as ir
+from tilegen.ir.uniform import evaluate
+
+Array = npt.NDArray[Any]
+_NOWHERE = -(2**40)
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box: its descriptor, where in the slot it begins (bytes), its coordinates."""
+
+    descriptor: str
+    offset: int
+    coordinates: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A filled slot or a part of a buffer, rows x columns.
+
+    dims: of each dimension of the tensor the coordinate, or (outer, inner, unit) where a size splits it. rows, cols:
+    which of them lie inside the tensor, the others are filled. covered: elements that a box reaches.
+    """
+
+    tensor: str
+    dims: tuple[Pos | tuple[Pos, Pos, int], ...]
+    rows: tuple[bool, ...]
+    cols: tuple[bool, ...]
+    covered: Array
+    fill: str
+    corner: tuple[int, ...]  # its first element's coordinates
+
+
+class MixedBoxes(Exception):  # noqa: N818 - a finding
+    """Boxes that make no single tile."""
+
+
+class Layouts:
+    """How the boxes of a plan lie in its buffers."""
+
+    def __init__(self, plan: ir.Plan) -> None:
+        self._plan = plan
+        self._patterns: dict[tuple[object, ...], tuple[Array, ...]] = {}
+
+    def tile(self, buffer: ir.Buffer, boxes: Sequence[Box], values: Mapping[str, int]) -> Tile:
+        """What the boxes make of a buffer's copy. Raises MixedBoxes."""
+        first = boxes[0]
+        descriptor = self._plan.descriptor(first.descriptor)
+        if any(self._plan.descriptor(b.descriptor).tensor != descriptor.tensor for b in boxes):
+            raise MixedBoxes
+        if any(self._plan.descriptor(b.descriptor).dims != descriptor.dims for b in boxes):
+            raise MixedBoxes
+        relative = tuple(
+            (b.descriptor, b.offset, tuple(c - f for c, f in zip(b.coordinates, first.coordinates, strict=True)))
+            for b in boxes
+        )
+        key = (buffer.name, relative)
+        if key not in self._patterns:
+            self._patterns[key] = self._pattern(buffer, relative)
+        covered, *places = self._patterns[key]
+        return self._named(descriptor, first.coordinates, covered, places, values)
+
+    def _pattern(self, buffer: ir.Buffer, boxes: tuple[tuple[str, int, tuple[int, ...]], ...]) -> tuple[Array, ...]:
+        """Which elements are covered, and along each dimension of the map the places of rows and of columns."""
+        rows, size = buffer.rows, buffer.dtype.bytes
+        chunks = -(-buffer.cols // buffer.chunk)
+        rank = len(self._plan.descriptor(boxes[0][0]).dims)
+        places = np.full((rank, rows, chunks * buffer.chunk), _NOWHERE, np.int64)
+        for name, offset, shift in boxes:
+            dims = self._plan.descriptor(name).dims
+            count = int(np.prod([d.box for d in dims]))
+            inside = np.unravel_index(np.arange(count), tuple(d.box for d in reversed(dims)))[::-1]
+            at = offset + np.arange(count) * size
+            chunk, rest = np.divmod(at, rows * buffer.line)
+            r, byte = np.divmod(rest, buffer.line)
+            c = chunk * buffer.chunk + byte // size
+            if at[-1] + size > chunks * rows * buffer.line:
+                raise MixedBoxes
+            for n in range(rank):
+                places[n, r, c] = inside[n] + shift[n]
+        covered = places[0] != _NOWHERE
+        if not covered.any():
+            raise MixedBoxes
+        r0, c0 = (int(v) for v in np.argwhere(covered)[0])
+        out = []
+        for n in range(rank):
+            along_rows, along_cols = places[n, :, c0].copy(), places[n, r0, :].copy()
+            along_rows[~covered[:, c0]] = 0
+            along_cols[~covered[r0, :]] = 0
+            made = along_rows[:, None] + along_cols[None, :] - places[n, r0, c0]
+            if (made != places[n])[covered].any():
+                raise MixedBoxes
+            out += [along_rows, along_cols - places[n, r0, c0]]
+        return (covered, *out)
+
+    def _named(
+        self,
+        d: ir.Descriptor,
+        base: tuple[int, ...],
+        covered: Array,
+        places: list[Array],
+        values: Mapping[str, int],
+    ) -> Tile:
+        shape = self._plan.tensor(d.tensor)
+        extents = [evaluate(e, values) for e in shape.dims]
+        rows_in: Array = np.ones(covered.shape[0], np.bool_)
+        cols_in: Array = np.ones(covered.shape[1], np.bool_)
+        found: dict[int, dict[str, tuple[Array, Array, int]]] = {}
+        for n, dim in enumerate(d.dims):
+            unit = dim.chunk if dim.by is None else evaluate(dim.by, values)
+            extent = extents[dim.dim]
+            if dim.part == "inner":
+                extent = unit
+            elif dim.part == "outer":
+                extent = -(-extents[dim.dim] // max(unit, 1))
+            at_rows, at_cols = base[n] + places[2 * n], places[2 * n + 1]
+            if at_cols.any() and (at_rows != at_rows[0]).any():
+                raise MixedBoxes  # one dimension along rows and columns at once
+            if at_cols.any():
+                at_cols, at_rows = at_cols + at_rows[0], at_rows * 0
+                cols_in &= (at_cols >= 0) & (at_cols < extent)
+            else:
+                rows_in &= (at_rows >= 0) & (at_rows < extent)
+            found.setdefault(dim.dim, {})[dim.part or "whole"] = (at_rows, at_cols, unit if dim.by is not None else 0)
+        dims: list[Pos | tuple[Pos, Pos, int]] = []
+        for n in range(len(extents)):
+            parts = found.get(n, {"whole": (places[0] * 0, places[1] * 0, 0)})
+            if "whole" in parts:
+                dims.append(_pos(*parts["whole"][:2]))
+                continue
+            outer, inner = parts["outer"], parts["inner"]
+            if outer[2]:
+                dims.append((_pos(*outer[:2]), _pos(*inner[:2]), outer[2]))
+                continue
+            unit = next(x.chunk for x in d.dims if x.dim == n)
+            dims.append(_pos(outer[0] * unit + inner[0], outer[1] * unit + inner[1]))
+        corner = tuple(x.base if isinstance(x, Pos) else x[0].base * x[2] + x[1].base for x in dims)
+        return Tile(d.tensor, tuple(dims), tuple(rows_in.tolist()), tuple(cols_in.tolist()), covered, d.fill, corner)
+
+
+def _pos(rows: Array, cols: Array) -> Pos:
+    if cols.any() and (cols != cols[0]).any():
+        return pos_of(COL, (cols + rows[0]).tolist())
+    if (rows != rows[0]).any():
+        return pos_of(ROW, (rows + cols[0]).tolist())
+    return Pos(U, int(rows[0] + cols[0]))

@@ -1,0 +1,57 @@
+"""The movement of a plan held against its Tile program, at sizes that meet every border.
+
+The pipeline's runs show that each slot is read in its own round. These show that what is read is the right tile, that
+nothing outside the domain reaches a fold, a product's row or an output, that sums take in every position once, and
+that the outputs are written once each. They know of the spec's declarations, and of no pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from tilegen.checks.movement.declared import Declared
+from tilegen.checks.movement.walk import Movement
+from tilegen.checks.trials import trials
+from tilegen.diagnostics.core import Diagnostic
+from tilegen.ir import plan as ir
+from tilegen.ir.tile import TileProgram
+from tilegen.ir.uniform import evaluate
+
+ONE_OR_TWO = 2
+MOST_CTAS = 8  # of a launch whose outputs are counted
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """unknown: what the analysis met and could not judge, in words."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    unknown: tuple[str, ...]
+
+
+def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
+    """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
+    declared = Declared(program)
+    movement = Movement(plan, declared)
+    for symbols in chosen(plan):
+        ctas = evaluate(plan.grid, symbols)
+        whole = ctas <= MOST_CTAS
+        movement.run(symbols, list(range(ctas)) if whole else [0, ctas - 1], ctas, whole)
+    return Judgement(tuple(movement.found.diagnostics.values()), tuple(movement.found.unknown))
+
+
+def chosen(plan: ir.Plan) -> Iterator[Mapping[str, int]]:
+    """Few of the trials: each size takes each of its values in one of them, and in one all are several blocks."""
+    every = list(trials(plan))
+    seen: set[tuple[str, int]] = set()
+    values = {name: sorted({t[name] for t in every}) for name in every[0] if name != "sm_count"}
+    large = [(n, v[-2]) for n, v in values.items() if len(v) > ONE_OR_TWO]
+    several = max(reversed(every), key=lambda t: sum(t[name] == value for name, value in large))
+    step = next(n for n in (7, 11, 13, 17) if gcd(n, len(every)) == 1)  # neighbours in the list are alike
+    for trial in (several, *(every[n * step % len(every)] for n in range(len(every)))):
+        taken = {(name, trial[name]) for name in values}
+        if not taken <= seen:
+            seen |= taken
+            yield trial

@@ -1,0 +1,205 @@
+"""What leaves: whether each stored element is the one that the spec defines there, and all of them are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilegen.checks.movement import kinds as kd
+from tilegen.checks.movement.algebra import Algebra, digits, words
+from tilegen.checks.movement.boxes import Tile
+from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, pos_of
+from tilegen.checks.movement.values import Value
+from tilegen.diagnostics.catalogue import Code
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.shapes import ROWS
+from tilegen.ir.uniform import Uniform
+
+Array = npt.NDArray[Any]
+Part = tuple[list[Array], Array]  # coordinates, a dimension each, and which elements go there
+
+
+@dataclass
+class Outputs:
+    """`counts`: how often each element of each output was stored, where all CTAs are run."""
+
+    algebra: Algebra
+    number: Callable[[Uniform], int]
+    extents: dict[str, tuple[int, ...]]
+    counts: dict[str, Array] | None = None
+    staged: dict[tuple[str, int], list[tuple[ir.TmaStore, Tile, Value]]] = field(default_factory=dict)
+
+    def rows(self, o: ir.StoreRows, value: Value, width: int) -> None:
+        rows, cols = np.arange(ROWS)[:, None], np.arange(width)[None, :]
+        at, stored = self._rows(o.index, o.shared, o.row_dim, o.row_limit, rows)
+        at[o.col_dim] = at[o.col_dim] + cols
+        self._check(o, o.tensor, value, [(at, stored & (at[o.col_dim] < self.number(o.col_limit)))])
+
+    def vector(self, o: ir.StoreVector, value: Value) -> None:
+        at, stored = self._rows(o.index, o.shared, o.dim, o.limit, np.arange(ROWS)[:, None])
+        self._check(o, o.tensor, value, [(at, stored)])
+
+    def _rows(
+        self, index: tuple[Uniform, ...], shared: tuple[ir.RowStep, ...], dim: int, limit: Uniform, rows: Array
+    ) -> Part:
+        at: list[Array] = [np.asarray(self.number(i)).reshape(1, 1) for i in index]
+        if not shared:
+            at[dim] = at[dim] + rows
+            return at, at[dim] < self.number(limit)
+        stored: Array = np.ones(rows.shape, np.bool_)
+        for step in shared:
+            at[step.dim] = at[step.dim] + digits(step.digit, rows)
+            stored = stored & (at[step.dim] < self.number(step.limit))
+        return at, stored
+
+    def box(self, o: ir.TmaStore, group: int, tile: Tile, value: Value) -> None:
+        self.staged.setdefault((o.buffer, group), []).append((o, tile, value))
+
+    def commit(self) -> None:
+        """The boxes of a group together."""
+        for boxes in self.staged.values():
+            o, first, value = boxes[0]
+            parts: list[Part] = []
+            for _, tile, _ in boxes:
+                inside = np.asarray(tile.rows)[:, None] & np.asarray(tile.cols)[None, :] & tile.covered
+                parts.append(([_coordinates(place) for place in tile.dims], inside))
+            self._check(o, first.tensor, value, parts)
+        self.staged.clear()
+
+    def _check(self, o: ir.Operation, tensor: str, value: Value, parts: list[Part]) -> None:
+        a, item = self.algebra, self.algebra.item
+        value = a.finish(value)
+        trail = (*value.trail, o)
+        stored = parts[0][1] if len(parts) == 1 else np.logical_or.reduce([inside for _, inside in parts])
+        shape = (stored.shape[0], stored.shape[1])
+        bound = [all(item.coordinate(e, env) for e in item.declared.output(tensor)) for env in value.envs]
+        free = not all(bound)
+        if free:  # the same along some axis, wherever it is stored: a row without a position of the folded axis
+            placed = self._placed(tensor, parts[0][0])
+            value = replace(value, envs=tuple(item.axes.unify(placed, env) or env for env in value.envs))
+        first: tuple[Code, str, str] | None = None
+        for env in value.envs:
+            found = self._misplaced(env, tensor, parts, stored, shape, free)
+            if found is None:
+                break
+            first = first or found
+        else:
+            assert first is not None
+            a.report(first[0], trail, got=first[1], wanted=first[2], tensor=tensor)
+            return
+        self._unfit(value, env, tensor, stored, shape, trail)
+        sums, _ = item.declared.folded(tensor)
+        rows = tuple(x for x in env if x[1].along in (ROW, U))
+        missing = [axis for axis in sorted(sums - value.done) if item.needed(rows, axis)]
+        if missing and not (free and len(missing) < len(sums)):
+            a.report(Code.MOVEMENT_FOLD, trail, why=f"no sum over `{missing[0]}` is in what is stored")
+        if self.counts is not None:
+            self._count(tensor, parts)
+
+    def _count(self, tensor: str, parts: list[Part]) -> None:
+        assert self.counts is not None
+        for at, inside in parts:
+            for place, extent in zip(at, self.extents[tensor], strict=True):
+                inside = inside & (place >= 0) & (place < extent)
+            self.counts[tensor][tuple(np.broadcast_to(place, inside.shape)[inside] for place in at)] += 1
+
+    def _folds_something(self, env: Env, tensor: str, rows: Array) -> bool:
+        """Whether some of these rows fold over a position of their domain. Those that do not hold what a fold begins
+        with."""
+        item = self.algebra.item
+        sums, _ = item.declared.folded(tensor)
+        base = tuple(x for x in env if x[1].along in (ROW, U))
+        for axis in sums:
+            every = Pos(COL, 0, tuple(range(item.extents[axis])))
+            if not every.offsets or item.axes.lookup(dict(base), axis) is not None:
+                continue
+            points = np.broadcast_to(item.live((*base, (axis, every))), (len(rows), len(every.offsets)))
+            if not points[rows].any():
+                return False
+        return True
+
+    def _placed(self, tensor: str, at: list[Array]) -> Env:
+        """The positions that a store's coordinates stand for."""
+        places = [pos_of(COL if each.shape[1] > 1 else ROW, each.ravel().tolist()) for each in at]
+        item = self.algebra.item
+        return item.bind(item.declared.output(tensor), places) or ()
+
+    def _misplaced(
+        self, env: Env, tensor: str, parts: list[Part], stored: Array, shape: tuple[int, int], free: bool
+    ) -> tuple[Code, str, str] | None:
+        item = self.algebra.item
+        wanted: list[Array] = []
+        for entry in item.declared.output(tensor):
+            pos = item.coordinate(entry, env)
+            if pos is None:
+                return Code.MOVEMENT_PLACE, "a value without a position there", f"one for each position of {tensor}"
+            wanted.append(_wide(pos, shape[1]))
+        key = (item.short(env, ROW, COL), shape)
+        if key not in item.stored:
+            item.stored[key] = _padded(np.broadcast_to(item.live(env), (shape[0], _width(env, shape[1]))), shape[1])
+        live = item.stored[key]
+        outside = stored & ~live
+        if item.declared.tensors[tensor].otherwise is None and outside.any():
+            return Code.MOVEMENT_STORE, f"{int(outside.sum())} elements outside the domain are written", "none"
+        if not free and (missing := live & ~stored).any():
+            return Code.MOVEMENT_STORE, f"{int(missing.sum())} elements are not written", "all of them"
+        for at, inside in parts:
+            for n, (one, other) in enumerate(zip(at, wanted, strict=True)):
+                differs = one != other
+                if differs.any() and (wrong := inside & differs).any():
+                    r, c = (int(v) for v in np.argwhere(wrong)[0])
+                    here, there = (int(np.broadcast_to(x, shape)[r, c]) for x in (one, other))
+                    got = f"the value for position {there} of dimension {n}, at position {here}"
+                    return Code.MOVEMENT_PLACE, got, "each value at its own position"
+        return None
+
+    def _unfit(
+        self,
+        value: Value,
+        env: Env,
+        tensor: str,
+        stored: Array,
+        shape: tuple[int, int],
+        trail: tuple[ir.Operation, ...],
+    ) -> None:
+        a = self.algebra
+        width = value.cut.shape[1]
+        flags = stored if width in (1, shape[1]) else stored[:, :width]
+        cut, known = a.cuts.of(flags.astype(np.int64))
+        _, pairs = a.cuts.refine(value.cut, cut)
+        for n, m in pairs:
+            kind = value.kinds[n]
+            if not known[m] or kd.is_live(kind) or isinstance(kind, float):
+                continue
+            rows = ((value.cut.labels == n) & flags).any(axis=1)
+            if kind != kd.OWN or self._folds_something(env, tensor, rows):
+                a.report(Code.POISON_STORE, trail, got=words(kind), wanted="the spec's value", tensor=tensor)
+                return
+
+
+def _coordinates(place: Pos | tuple[Pos, Pos, int]) -> Array:
+    if isinstance(place, Pos):
+        return _wide(place, 1)
+    return _wide(place[0], 1) * place[2] + _wide(place[1], 1)
+
+
+def _wide(pos: Pos, width: int) -> Array:
+    """Positions as an array that broadcasts over a fragment; -1 in columns behind them."""
+    at = np.asarray(pos.offsets, np.int64) + pos.base
+    if pos.along == ROW:
+        return at[:, None]
+    if pos.along == COL:
+        return (np.pad(at, (0, width - len(at)), constant_values=-1) if len(at) < width else at)[None, :]
+    return at.reshape(1, 1)
+
+
+def _padded(live: Array, width: int) -> Array:
+    return live if live.shape[1] >= width else np.pad(live, ((0, 0), (0, width - live.shape[1])))
+
+
+def _width(env: Env, width: int) -> int:
+    return max([len(p.offsets) for _, p in env if p.along == COL] or [width])

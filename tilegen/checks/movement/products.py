@@ -1,0 +1,260 @@
+"""Products: which elements of two tiles meet, and whether what meets may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilegen.checks.movement import kinds as kd
+from tilegen.checks.movement.algebra import Algebra, difference, words
+from tilegen.checks.movement.boxes import Tile
+from tilegen.checks.movement.cuts import Cut
+from tilegen.checks.movement.declared import DEAD, IGNORED, UnknownError
+from tilegen.checks.movement.kinds import ANY, FINITE, FINITE_LIVE, LIVE, OWN, Kind
+from tilegen.checks.movement.places import COL, ROW, Env, K, Pos, U, along, pos_of
+from tilegen.checks.movement.values import Taken, Value, merged
+from tilegen.diagnostics.catalogue import Code
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.shapes import ROWS, STEP
+
+_OUTSIDE, _FILLED, _INSIDE, _MISSING = range(4)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a tile that an operand takes: its rows and its columns."""
+
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+
+
+def window(operand: ir.SlotOperand | ir.BufferOperand, buffer: ir.Buffer, extent: int, group: int) -> Window | None:
+    """Rows and columns of the buffer that an operand with this extent along M or N reads; None if it is no window."""
+    shift = operand.warpgroup * group if isinstance(operand, ir.SlotOperand) else 0
+    size, tall = buffer.dtype.bytes, buffer.rows * buffer.line
+    corners = []
+    for offset in operand.offsets:
+        chunk, rest = divmod(offset + shift, tall)
+        row, byte = divmod(rest, buffer.line)
+        corners.append((row, chunk * buffer.chunk + byte // size))
+    if operand.major == "k":
+        rows = {r for r, _ in corners}
+        if len(rows) != 1 or operand.stride != 8 * buffer.line:
+            return None
+        first = rows.pop()
+        return Window(tuple(range(first, first + extent)), tuple(c + n for _, c in corners for n in range(STEP)))
+    cols = {c for _, c in corners}
+    if len(cols) != 1 or operand.stride != 8 * buffer.line or (extent > buffer.chunk and operand.leading != tall):
+        return None
+    first = cols.pop()
+    return Window(tuple(r + n for r, _ in corners for n in range(STEP)), tuple(range(first, first + extent)))
+
+
+class Products:
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+
+    # ---- tiles ----
+
+    def of_tile(
+        self, tile: Tile, rows: tuple[int, ...], cols: tuple[int, ...], scanned: bool, o: ir.Operation
+    ) -> Value:
+        """A part of a tile as a value of that many rows and columns."""
+        a = self.algebra
+        dims = [_part(d, rows, cols) for d in tile.dims]
+        envs: dict[Env, None] = {}
+        for where in a.item.declared.reads.get(tile.tensor, []):
+            split = next((n for n, d in enumerate(dims) if isinstance(d, tuple)), None)
+            if split is None:
+                found = a.item.bind(where, [d for d in dims if isinstance(d, Pos)])
+            else:
+                outer, inner, unit = dims[split]  # type: ignore[misc]
+                plain = [d if isinstance(d, Pos) else Pos(U, 0) for d in dims]
+                found = a.item.bind_split(where, split, outer, inner, unit, plain)
+            if found is not None:
+                envs[found] = None
+        if not envs:
+            at = ", ".join(str(c) for c in tile.corner)
+            got, wanted = f"{tile.tensor}[{at}]", f"a tile of {tile.tensor} that the spec declares"
+            a.report(Code.MOVEMENT_PLACE, (o,), got=got, wanted=wanted)
+            envs[()] = None
+        cut, flags = self._regions(tile, rows, cols, next(iter(envs)))
+        fill: Kind = 0.0 if tile.fill == "zero" or scanned else ANY
+        memory: tuple[Kind, ...] = (FINITE if scanned else ANY, fill, FINITE_LIVE if scanned else LIVE, ANY)
+        return Value(tuple(envs), cut, tuple(memory[f] for f in flags), trail=(o,))
+
+    def _regions(
+        self, tile: Tile, rows: tuple[int, ...], cols: tuple[int, ...], env: Env
+    ) -> tuple[Cut, tuple[int, ...]]:
+        """What of a part of a tile is filled, the spec's, another entry, or was not loaded."""
+        item = self.algebra.item
+        key = (item.short(env, ROW, COL), tile.rows, tile.cols, id(tile.covered), rows, cols)
+        if key not in item.regions:
+            inside = np.asarray(tile.rows)[list(rows), None] & np.asarray(tile.cols)[None, list(cols)]
+            known = np.where(item.live(env), _INSIDE, _OUTSIDE)
+            covered = tile.covered[np.ix_(rows, cols)]
+            item.regions[key] = self.algebra.cuts.of(np.where(covered, np.where(inside, known, _FILLED), _MISSING))
+        return item.regions[key]
+
+    # ---- contraction ----
+
+    def contract(self, x: Value, y: Value, n: int, depth: int, o: ir.Mma) -> Value:
+        """x (rows x depth) times y (depth x n); x's columns and y's rows run along K."""
+        a = self.algebra
+        trail = merged(x.trail, y.trail, (o,))
+        if x.sums:
+            x = a.finish(x)
+        env = self._meet(x, y, trail)
+        self._judge(x, y, env, n, depth, trail)
+        rows, row_kinds = self._rows(x, env, depth)
+        cols, col_kinds = self._cols(y, env, n, depth)
+        cut, pairs = a.cuts.refine(rows, cols)
+        kinds = tuple(_outcome(row_kinds[r], col_kinds[c]) for r, c in pairs)
+        left = tuple((axis, p) for axis, p in env if p.along != K)
+        return Value((left,), cut, kinds, sums=self._taken(env), done=x.done | y.done, trail=trail)
+
+    def _meet(self, x: Value, y: Value, trail: tuple[ir.Operation, ...]) -> Env:
+        """The reading under which both factors stand at the same positions of what is contracted."""
+        item = self.algebra.item
+        for one in x.envs:
+            for other in y.envs:
+                same = {axis for axis, p in one if p.along == K} == {axis for axis, p in other if p.along == K}
+                found = item.axes.unify(one, other) if same else None
+                if found is not None:
+                    return found
+        got, wanted = difference(item, x.env, y.env)
+        self.algebra.report(Code.MOVEMENT_PLACE, trail, got=got, wanted=wanted)
+        merged_env = {**dict(y.env), **dict(x.env)}
+        return tuple(sorted(merged_env.items()))
+
+    def _taken(self, env: Env) -> frozenset[Taken]:
+        item = self.algebra.item
+        box = []
+        for axis, pos in along(env, K):
+            if pos.offsets != tuple(range(len(pos.offsets))):
+                raise UnknownError(f"a product along `{axis}`, whose positions are not one behind the other")
+            box.append((axis, pos.base, max(min(pos.base + len(pos.offsets), item.extents[axis]), pos.base)))
+        return frozenset((tuple(sorted(box)),)) if box else frozenset()
+
+    def _judge(self, x: Value, y: Value, env: Env, n: int, depth: int, trail: tuple[ir.Operation, ...]) -> None:
+        """Report what a row takes in of positions outside its domain, and what it misses of those inside."""
+        a = self.algebra
+        states, flags = a.item.states(env, (ROWS, depth), ROW, K)
+        reach = self._worst_of_depth(y, env, n, depth)
+        cut, first = a.cuts.refine(x.cut, states)
+        cut, pairs = a.cuts.refine(cut, reach[0])
+        for both, k in pairs:
+            at, state = first[both]
+            wrong = self._wrong(x.kinds[at], flags[state], reach[1][k])
+            if wrong:
+                a.report(Code.POISON_PRODUCT, trail, got=wrong[0], wanted=wrong[1])
+                return
+
+    def _wrong(self, factor: Kind, state: int, other: tuple[Kind, ...]) -> tuple[str, str] | None:
+        if state == IGNORED:
+            return None
+        if state != DEAD:
+            if not kd.is_live(factor):
+                return f"{words(factor)} at a position of the domain", "the factor's value there"
+            bad = next((k for k in other if not kd.is_live(k)), None)
+            if bad is not None and not (isinstance(bad, float) and math_zero(bad)):
+                return f"{words(bad)} in the other factor at a position of the domain", "its value there"
+            if bad is not None:
+                return "a fill in the other factor at a position of the domain", "its value there"
+            return None
+        for k in other:
+            if factor == 0.0 and (kd.is_finite(k) or (self.algebra.item.declared.fast and k != ANY)):
+                continue
+            if k == 0.0 and kd.is_finite(factor):
+                continue
+            if factor == 0.0:
+                what = words(k) if k == ANY else "an entry that may be no finite number"
+                return f"0 times {what} at a position outside the domain", "0 times a finite number there"
+            return f"{words(factor)} at a position outside the domain", "0 there"
+        return None
+
+    def _worst_of_depth(self, y: Value, env: Env, n: int, depth: int) -> tuple[Cut, tuple[tuple[Kind, ...], ...]]:
+        """Regions of K, as one row, and the kinds that y has there in columns that exist."""
+        a = self.algebra
+        cols = tuple((axis, p) for axis, p in env if p.along in (COL, U))
+        alive = np.broadcast_to(a.item.live(cols, ROW, COL), (1, n)).astype(np.int64)
+        flags, known = a.cuts.of(alive)
+        cut, pairs = a.cuts.refine(y.cut, flags)
+        if cut.shape[0] == 1 and depth > 1:
+            cut = a.cuts.whole if cut.count == 1 else a.cuts.of(np.broadcast_to(cut.labels, (depth, cut.shape[1])))[0]
+        rows, met = a.cuts.rows(cut)
+        found = tuple(
+            tuple(dict.fromkeys(y.kinds[pairs[r][0]] for r in regions if known[pairs[r][1]])) for regions in met
+        )
+        return a.cuts.turned(rows), found
+
+    def _rows(self, x: Value, env: Env, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
+        a = self.algebra
+        states, flags = a.item.states(env, (ROWS, depth), ROW, K)
+        cut, pairs = a.cuts.refine(x.cut, states)
+        rows, met = a.cuts.rows(cut)
+        out: list[Kind] = []
+        for regions in met:
+            kinds = [x.kinds[pairs[r][0]] for r in regions]
+            if all(k == 0.0 for k in kinds):
+                out.append(0.0)
+            elif any(flags[pairs[r][1]] == IGNORED for r in regions):
+                out.append(ANY if ANY in kinds else OWN)
+            else:
+                out.append(ANY if ANY in kinds else LIVE)
+        return rows, tuple(out)
+
+    def _cols(self, y: Value, env: Env, n: int, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
+        """A kind for each column, of those positions of K that exist."""
+        a = self.algebra
+        inner = tuple((axis, p) for axis, p in env if p.along in (K, U))
+        exists = np.broadcast_to(a.item.live(inner, K, COL), (depth, 1)).astype(np.int64)
+        flags, known = a.cuts.of(exists)
+        cut, pairs = a.cuts.refine(y.cut, flags)
+        cols, met = a.cuts.rows(cut, 0)
+        out: list[Kind] = []
+        for regions in met:
+            kinds = [y.kinds[pairs[r][0]] for r in regions if known[pairs[r][1]]]
+            if not kinds:
+                out.append(FINITE_LIVE)
+            elif all(k == 0.0 for k in kinds):
+                out.append(0.0)
+            else:
+                found = kd.worst(kinds)
+                out.append(FINITE_LIVE if all(map(kd.is_finite, kinds)) else found)
+        return cols, tuple(out)
+
+    def accumulate(self, before: Value | None, made: Value) -> Value:
+        """A product added to what its accumulator holds; None: it overwrites."""
+        if before is None:
+            return made
+        found = self.algebra.combine("add", [before, made])
+        return replace(found, trail=made.trail)
+
+
+def math_zero(value: float) -> bool:
+    return value == 0.0
+
+
+def _outcome(row: Kind, col: Kind) -> Kind:
+    """What a row and a column of these kinds make."""
+    if row == 0.0 and kd.is_finite(col):
+        return 0.0
+    if ANY in (row, col):
+        return ANY
+    if row == LIVE and kd.is_live(col):
+        return LIVE
+    return OWN
+
+
+def _part(dim: Pos | tuple[Pos, Pos, int], rows: tuple[int, ...], cols: tuple[int, ...]) -> Pos | tuple[Pos, Pos, int]:
+    if isinstance(dim, tuple):
+        outer, inner = _part(dim[0], rows, cols), _part(dim[1], rows, cols)
+        assert isinstance(outer, Pos) and isinstance(inner, Pos)
+        return outer, inner, dim[2]
+    if dim.along == U:
+        return dim
+    chosen = rows if dim.along == ROW else cols
+    every = dim.all()
+    return pos_of(dim.along, [every[n] for n in chosen])

@@ -1,0 +1,487 @@
+"""A CTA's roles run on abstract values, one after the other: what its loads bring, what becomes of it, what is stored.
+
+When things happen is the pipeline's affair (`checks/pipeline.py`): here a slot is what was loaded at its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tilegen.checks.compiled import Numbers
+from tilegen.checks.items import items
+from tilegen.checks.machine import part_of
+from tilegen.checks.movement.algebra import Algebra, digits
+from tilegen.checks.movement.boxes import Box, Layouts, MixedBoxes, Tile
+from tilegen.checks.movement.cuts import Cuts
+from tilegen.checks.movement.declared import Array, Declared, Item, UnknownError, start_symbol
+from tilegen.checks.movement.kinds import ANY, LIVE, POSITIVE
+from tilegen.checks.movement.outputs import Outputs
+from tilegen.checks.movement.places import COL, ROW, K, Pos, turned
+from tilegen.checks.movement.products import Products, window
+from tilegen.checks.movement.values import Value
+from tilegen.checks.sequences import starts_of
+from tilegen.diagnostics.catalogue import Code, fault
+from tilegen.diagnostics.core import Diagnostic, Note
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_rules.shapes import ROWS, STEP
+from tilegen.ir.plan_text import Path
+from tilegen.ir.tile import Constraint
+from tilegen.ir.uniform import Uniform, evaluate
+
+SlotKey = tuple[str, int, int]  # ring, part, position
+
+
+@dataclass
+class Slots:
+    """What producers load, by absolute positions. scanned: looked through, by item."""
+
+    loads: dict[SlotKey, list[tuple[ir.TmaLoad, Box]]] = field(default_factory=dict)
+    tiles: dict[SlotKey, Tile | None] = field(default_factory=dict)
+    clean: set[SlotKey] = field(default_factory=set)
+    scanned: dict[int, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
+
+
+@dataclass
+class Found:
+    """Faults, once a place, and what could not be judged."""
+
+    diagnostics: dict[tuple[Code, Path], Diagnostic] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
+
+
+class Movement:
+    """The analysis of one plan against its program."""
+
+    def __init__(self, plan: ir.Plan, declared: Declared) -> None:
+        self.plan, self.declared = plan, declared
+        self.cuts = Cuts()
+        self.layouts = Layouts(plan)
+        self.found = Found()
+        self.numbers = Numbers()
+        self._items: dict[tuple[tuple[str, int], ...], Item] = {}
+        self.positive = {s.name for s in declared.program.scalars if s.constraint and _positive(s.constraint)}
+
+    def run(self, symbols: Mapping[str, int], ctas: list[int], count: int, whole: bool = False) -> None:
+        """Run these CTAs. whole: they are all, so that each element of each output is stored once."""
+        counts = None
+        extents = {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors if t.output}
+        if whole:
+            counts = {name: np.zeros(shape, np.int64) for name, shape in extents.items()}
+        for cta in ctas:
+            slots = Slots()
+            for index, role in enumerate(self.plan.roles):
+                for group in range(role.warpgroups):
+                    walker = _Walker(self, role, index, group, cta, count, symbols, slots, extents, counts)
+                    try:
+                        walker.body(role.body, ("role", index))
+                    except UnknownError as unknown:
+                        self.found.unknown[str(unknown)] = None
+        for name, each in (counts or {}).items():
+            self._stored_once(name, each)
+
+    def _stored_once(self, tensor: str, counts: Array) -> None:
+        wrong = [int(v) for v in np.unique(counts) if v != 1]
+        if not wrong or self.declared.tensors[tensor].otherwise is not None:
+            return
+        role = next((o for r in self.plan.roles for o in _every(r.body) if getattr(o, "tensor", "") == tensor), None)
+        path: Path = ("tensor", tensor)
+        at = tuple(int(v) for v in np.argwhere(counts == wrong[0])[0])
+        self.found.diagnostics.setdefault(
+            (Code.MOVEMENT_STORE, path),
+            fault(
+                Code.MOVEMENT_STORE, role.span if role else None, tensor=tensor, who="the kernel",
+                statement=tensor, got=f"{tensor}{list(at)} is written {wrong[0]} times", wanted="once",
+            ),
+        )  # fmt: skip
+
+    def item(self, values: Mapping[str, int], symbols: Mapping[str, int]) -> Item:
+        """The declaration at a work item."""
+        table = self.plan.table
+        bound = dict(symbols)
+        sequence = None
+        if table is not None and table.sequences is not None:
+            q = table.sequences
+            sequence = values[q.position]
+            starts = starts_of(q, symbols)
+            for size, ragged in self.declared.ragged.items():
+                at = starts[ragged.by]
+                bound[size] = int(at[sequence + 1] - at[sequence])
+                bound[start_symbol(size)] = int(at[sequence])
+        key = (*sorted(bound.items()), ("", -1 if sequence is None else sequence))
+        if key not in self._items:
+            self._items[key] = Item(self.declared, bound, self.cuts, sequence)
+        return self._items[key]
+
+
+def _positive(c: Constraint) -> bool:
+    return (c.op == ">" and c.bound >= 0) or (c.op in (">=", "==") and c.bound > 0)
+
+
+def _every(body: tuple[ir.Operation, ...]) -> list[ir.Operation]:
+    return [x for o in body for x in (o, *_every(getattr(o, "body", ())))]
+
+
+class _Walker:
+    def __init__(
+        self,
+        movement: Movement,
+        role: ir.RolePlan,
+        index: int,
+        group: int,
+        cta: int,
+        ctas: int,
+        symbols: Mapping[str, int],
+        slots: Slots,
+        extents: dict[str, tuple[int, ...]],
+        counts: dict[str, Array] | None,
+    ) -> None:
+        self.m, self.plan, self.role, self.group = movement, movement.plan, role, group
+        self.cta, self.ctas, self.symbols, self.slots = cta, ctas, symbols, slots
+        self.name = role.name if role.warpgroups == 1 else f"{role.name} {group}"
+        self.names: dict[str, int] = {**symbols, "warpgroup": group}
+        self.cursors = {c.name: 0 for c in role.cursors}
+        self.fragments = {f.name: f for f in role.fragments}
+        self.storage = {f.name: f.storage or f.name for f in role.fragments}
+        self.held: dict[str, Value] = {}
+        self.buffers: dict[str, Value] = {}
+        self.number_of_item = -1
+        self.mended: set[tuple[str, tuple[int, ...]]] = set()
+        self.at: tuple[ir.Operation, Path] | None = None
+        first = movement.item({**symbols, **self._a_sequence()}, symbols)
+        self.algebra = Algebra(movement.cuts, first, self.report, self.number)
+        self.products = Products(self.algebra)
+        self.outputs = Outputs(self.algebra, self.number, extents, counts)
+        for p in movement.plan.params:
+            if isinstance(p, ir.ScalarParam):
+                self.held[p.name] = self.algebra.uniform(POSITIVE if p.name in movement.positive else LIVE)
+
+    def _a_sequence(self) -> dict[str, int]:
+        table = self.plan.table
+        return {table.sequences.position: 0} if table is not None and table.sequences is not None else {}
+
+    def number(self, e: Uniform) -> int:
+        return self.m.numbers(e, self.names)
+
+    def report(self, code: Code, trail: tuple[ir.Operation, ...], **fields: str) -> None:
+        """A fault at the operation at hand, once a place."""
+        assert self.at is not None
+        operation, path = self.at
+        key = (code, path)
+        if key in self.m.found.diagnostics:
+            return
+        got, wanted = fields.pop("got", ""), fields.pop("wanted", "")
+        notes = tuple(Note(o.span, f"{o.statement}: {operation_text(o)[:160]}") for o in trail if o is not operation)
+        self.m.found.diagnostics[key] = fault(
+            code, operation.span, got=got, wanted=wanted, notes=notes, who=self.name,
+            statement=operation.statement or operation_text(operation)[:80], **fields,
+        )  # fmt: skip
+
+    # ---- control ----
+
+    def body(self, body: tuple[ir.Operation, ...], path: Path) -> None:
+        for position, o in enumerate(body):
+            here = (*path, position)
+            match o:
+                case ir.Let(name, value):
+                    self.names[name] = self.number(value)
+                case ir.If(condition, inner):
+                    if self.number(condition):
+                        self.body(inner, here)
+                case ir.For(name, start, stop, inner):
+                    for turn in range(self.number(start), self.number(stop)):
+                        self.names[name] = turn
+                        self.body(inner, here)
+                case ir.Work():
+                    for bound in items(self.plan, o, self.names, self.symbols, self.cta, self.ctas, self.m.numbers):
+                        self.names.update(bound)
+                        self._begin_item()
+                        self.body(o.body, here)
+                        self._end_item(o, here)
+                case ir.Sweep(inner):
+                    self.body(inner, here)
+                case ir.IfSpoiled(_, inner):
+                    self.body(inner, here)
+                case ir.IfVote(fragment, inner):
+                    self.at = (o, here)
+                    self._vote(fragment, inner, here)
+                case ir.Advance(cursor):
+                    self.cursors[cursor] += 1
+                case _:
+                    method = _STEPS.get(type(o))
+                    if method is not None:
+                        self.at = (o, here)
+                        method(self, o)
+
+    def _begin_item(self) -> None:
+        self.number_of_item += 1
+        self.mended = set()
+        self.algebra.item = self.m.item(self.names, self.symbols)
+
+    def _end_item(self, work: ir.Work, path: Path) -> None:
+        if self.role.kind != "consumer":
+            return
+        missing = self.slots.scanned.get(self.number_of_item, set()) - self.mended
+        if missing:
+            self.at = (work, path)
+            tensor, corner = min(missing)
+            got = f"entries of {tensor}{list(corner)} that a scan took out do not come back"
+            self.report(Code.MOVEMENT_MEND, (), got=got, wanted="each block that was looked through")
+
+    def _vote(self, fragment: str, inner: tuple[ir.Operation, ...], path: Path) -> None:
+        value = self.get(fragment)
+        if ANY in value.kinds:
+            got = "a row that holds a neighbour's entries takes part"
+            self.report(Code.POISON_VOTE, value.trail, got=got, wanted="rows that are stored alone")
+        before, buffers = dict(self.held), dict(self.buffers)
+        self.body(inner, path)
+        for name, value in before.items():
+            if name in self.fragments and not self.fragments[name].storage:
+                continue  # of a sweep: nobody reads it behind that
+            if self.held[name] is not value:
+                self.held[name] = self.algebra.join(value, self.held[name])
+        for name, value in buffers.items():
+            if self.buffers[name] is not value:
+                self.buffers[name] = self.algebra.join(value, self.buffers[name])
+
+    # ---- fragments ----
+
+    def get(self, fragment: str) -> Value:
+        return self.held.get(self.storage.get(fragment, fragment)) or self.algebra.uniform(ANY)
+
+    def put(self, fragment: str, value: Value) -> None:
+        self.held[self.storage[fragment]] = value
+
+    def _names(self) -> Mapping[str, Value]:
+        return _Names(self)
+
+    def _width(self, fragment: str) -> int:
+        f = self.fragments[fragment]
+        return 1 if f.layout == "row" else f.cols
+
+    # ---- movement ----
+
+    def key(self, slot: ir.Slot) -> SlotKey:
+        ring = self.plan.ring(slot.ring)
+        return slot.ring, part_of(ring, slot, self.group), self.cursors[slot.cursor]
+
+    def tma_load(self, o: ir.TmaLoad) -> None:
+        box = Box(o.descriptor, o.offset, tuple(self.number(c) for c in o.coordinates))
+        self.slots.loads.setdefault(self.key(o.slot), []).append((o, box))
+        d = self.plan.descriptor(o.descriptor)
+        size = self.plan.tensor(d.tensor).dtype.bytes * int(np.prod([x.box for x in d.dims]))
+        if size != o.bytes:
+            self.report(Code.MOVEMENT_BOXES, (), ring=o.slot.ring, got=f"a box of {size} bytes", wanted=f"{o.bytes}")
+
+    def tile(self, slot: ir.Slot) -> tuple[Tile, ir.TmaLoad] | None:
+        key = self.key(slot)
+        loads = self.slots.loads.get(key)
+        if not loads:
+            return None
+        if key not in self.slots.tiles:
+            buffer = self.plan.buffer(self.plan.ring(slot.ring).buffer)
+            try:
+                made: Tile | None = self.m.layouts.tile(buffer, [b for _, b in loads], self.symbols)
+            except MixedBoxes:
+                made = None
+                operation, path = self.at or (loads[0][0], ())
+                self.at = (loads[0][0], path)
+                self.report(
+                    Code.MOVEMENT_BOXES, tuple(x for x, _ in loads), ring=slot.ring,
+                    got="boxes that make no one tile", wanted="one tile",
+                )  # fmt: skip
+                self.at = (operation, path)
+            self.slots.tiles[key] = made
+        found = self.slots.tiles[key]
+        return None if found is None else (found, loads[0][0])
+
+    def part(self, slot: ir.Slot, rows: tuple[int, ...], cols: tuple[int, ...]) -> Value:
+        """Rows and columns of a slot."""
+        found = self.tile(slot)
+        if found is None:
+            return self.algebra.uniform(ANY)
+        tile, load = found
+        if max(rows) >= len(tile.rows) or max(cols) >= len(tile.cols):
+            self.report(Code.MOVEMENT_OPERAND, (load,), got="bytes behind the tile", wanted="the tile's own")
+            return self.algebra.uniform(ANY)
+        return self.products.of_tile(tile, rows, cols, self.key(slot) in self.slots.clean, load)
+
+    def scan(self, o: ir.ScanSlot) -> None:
+        self.slots.clean.add(self.key(o.slot))
+        found = self.tile(o.slot)
+        if found is not None:
+            tile, _ = found
+            self.slots.scanned.setdefault(self.number_of_item, set()).add((tile.tensor, tile.corner))
+
+    def mend(self, o: ir.Mend) -> None:
+        index = [self.number(i) for i in o.index]
+        self.mended.add((o.tensor, tuple(index)))
+        live, width = self.get(o.live), self._width(o.live)
+        places = [Pos("u", i) for i in index]
+        places[o.dim] = Pos(COL, index[o.dim], tuple(range(width)))
+        places[o.col_dim] = Pos("e", index[o.col_dim], tuple(range(self._width(o.fragment))))
+        item = self.algebra.item
+        rows = [tuple((a, p) for a, p in e if p.along != COL) for e in self.get(o.fragment).envs]
+        reads = item.declared.reads.get(o.tensor, [])
+        envs = [
+            u for w in reads if (e := item.bind(w, places)) is not None for r in rows
+            if (u := item.axes.unify(tuple(x for x in e if x[1].along != "e"), r)) is not None
+        ]  # fmt: skip
+        if not envs:
+            got = f"{o.tensor}{index}"
+            self.report(
+                Code.MOVEMENT_PLACE, self.get(o.fragment).trail, got=got, wanted="the block that was looked through"
+            )
+            return
+        states, flags = item.states(envs[0], (ROWS, width))
+        exists, known = self.m.cuts.of((np.arange(width)[None, :] < self.number(o.count)).astype(np.int64))
+        cut, first = self.m.cuts.refine(live.cut, states)
+        _, pairs = self.m.cuts.refine(cut, exists)
+        for both, there in pairs:
+            kind, state = live.kinds[first[both][0]], flags[first[both][1]]
+            if state == 2:
+                continue
+            if (kind != 0.0 and bool(known[there])) != (state == 1):
+                got = "positions that come back to rows that do not see them, or not to rows that do"
+                self.report(Code.MOVEMENT_MEND, live.trail, got=got, wanted="each to the rows that see it")
+                return
+
+    def read_shared(self, o: ir.ReadShared) -> None:
+        rows = o.row_offset * self.group + digits(o.digit, np.arange(ROWS))
+        self.put(o.out, self.part(o.slot, tuple(rows.tolist()), tuple(range(self._width(o.out)))))
+
+    def write_shared(self, o: ir.WriteShared) -> None:
+        value = self.get(o.source)
+        if self.plan.buffer(o.buffer).cols != self._width(o.source):
+            raise UnknownError(f"{o.buffer} has a half step more than what is written there")
+        self.buffers[o.buffer] = value
+
+    def tma_store(self, o: ir.TmaStore) -> None:
+        buffer = self.plan.buffer(o.buffer)
+        box = Box(o.descriptor, o.offset, tuple(self.number(c) for c in o.coordinates))
+        try:
+            tile = self.m.layouts.tile(buffer, [box], self.symbols)
+        except MixedBoxes:
+            self.report(Code.MOVEMENT_BOXES, (), ring=o.buffer, got="a box that does not fit", wanted="one that does")
+            return
+        self.outputs.box(o, self.group, tile, self.buffers.get(o.buffer) or self.algebra.uniform(ANY))
+
+    def store_commit(self, o: ir.StoreCommit) -> None:
+        self.outputs.commit()
+
+    # ---- values ----
+
+    def let_float(self, o: ir.LetFloat) -> None:
+        if o.load is None:
+            assert o.value is not None
+            self.held[o.name] = self.algebra.evaluate(o.value, self._names())
+        else:
+            tensor, index = o.load
+            self.held[o.name] = self.algebra.vector(tensor, [self.number(i) for i in index], None, (), "", 0)
+
+    def init(self, o: ir.Init) -> None:
+        self.put(o.fragment, self.algebra.constant(o.value))
+
+    def map(self, o: ir.Map) -> None:
+        self.put(o.out, self.algebra.evaluate(o.value, self._names()))
+
+    def mask(self, o: ir.Mask) -> None:
+        width = self._width(o.fragment)
+        self.put(o.fragment, self.algebra.mask(self.get(o.fragment), o, self._names(), (ROWS, width)))
+
+    def row_fold(self, o: ir.RowFold) -> None:
+        self.put(o.out, self.algebra.fold(self.get(o.source), o.kind, self._width(o.source)))
+
+    def relayout(self, o: ir.Relayout) -> None:
+        if self._width(o.out) != self._width(o.source):
+            raise UnknownError(f"{o.out} has a half step more than {o.source}")
+        self.put(o.out, self.get(o.source))
+
+    def copy(self, o: ir.CopyOperand) -> None:
+        self.put(o.out, self.get(o.source))
+
+    def load_vector(self, o: ir.LoadVector) -> None:
+        row = self.fragments[o.out].layout == "row"
+        steps = digits(o.digit, np.arange(ROWS if row else self._width(o.out)))
+        index = [self.number(i) for i in o.index]
+        made = self.algebra.vector(
+            o.tensor, index, o.dim, tuple(steps.tolist()), ROW if row else COL, self.number(o.limit)
+        )
+        self.put(o.out, made)
+
+    def mma(self, o: ir.Mma) -> None:
+        depth = STEP * len(o.b.offsets)
+        x, y = self._first(o, depth), self._operand(o.b, o.n, True)
+        if x is None or y is None:
+            self.report(Code.MOVEMENT_OPERAND, (), got="bytes that are no part of a tile", wanted="rows of one")
+            self.put(o.accumulator, self.algebra.uniform(ANY))
+            return
+        made = self.products.contract(x, y, o.n, depth, o)
+        zero = o.zero if isinstance(o.zero, bool) else bool(self.number(o.zero))
+        self.put(o.accumulator, self.products.accumulate(None if zero else self.get(o.accumulator), made))
+
+    def _first(self, o: ir.Mma, depth: int) -> Value | None:
+        if isinstance(o.a, ir.FragmentOperand):
+            value = self.get(o.a.fragment)
+            return replace(value, envs=tuple(turned(e, COL, K) for e in value.envs))
+        return self._operand(o.a, ROWS, False)
+
+    def _operand(self, operand: ir.SlotOperand | ir.BufferOperand, extent: int, second: bool) -> Value | None:
+        if isinstance(operand, ir.BufferOperand):
+            buffer = self.plan.buffer(operand.buffer)
+        else:
+            buffer = self.plan.buffer(self.plan.ring(operand.slot.ring).buffer)
+        taken = window(operand, buffer, extent, self.group)
+        if taken is None:
+            return None
+        if isinstance(operand, ir.BufferOperand):
+            if taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
+                return None
+            value = self.buffers.get(operand.buffer) or self.algebra.uniform(ANY)
+        else:
+            value = self.part(operand.slot, taken.rows, taken.cols)
+        outer = COL if second else ROW
+        swap = (operand.major == "k") == second
+        directions = (outer, K) if operand.major == "k" else (K, outer)
+        envs = []
+        for env in value.envs:
+            moved = turned(turned(env, ROW, "first"), COL, "second")
+            envs.append(turned(turned(moved, "first", directions[0]), "second", directions[1]))
+        cut = self.m.cuts.turned(value.cut) if swap else value.cut
+        return replace(value, envs=tuple(envs), cut=cut)
+
+    def store_rows(self, o: ir.StoreRows) -> None:
+        self.outputs.rows(o, self.get(o.fragment), self._width(o.fragment))
+
+    def store_vector(self, o: ir.StoreVector) -> None:
+        self.outputs.vector(o, self.get(o.fragment))
+
+
+class _Names(dict[str, Value]):
+    """Values by the names of fragments and of uniform numbers."""
+
+    def __init__(self, walker: _Walker) -> None:
+        super().__init__()
+        self.walker = walker
+
+    def __contains__(self, name: object) -> bool:
+        w = self.walker
+        return isinstance(name, str) and w.storage.get(name, name) in w.held
+
+    def __getitem__(self, name: str) -> Value:
+        w = self.walker
+        return w.held[w.storage.get(name, name)]
+
+
+_STEPS: dict[type, Callable[[_Walker, Any], None]] = {
+    ir.TmaLoad: _Walker.tma_load, ir.ScanSlot: _Walker.scan, ir.Mend: _Walker.mend, ir.ReadShared: _Walker.read_shared,
+    ir.WriteShared: _Walker.write_shared, ir.TmaStore: _Walker.tma_store, ir.StoreCommit: _Walker.store_commit,
+    ir.LetFloat: _Walker.let_float, ir.Init: _Walker.init, ir.Map: _Walker.map, ir.Mask: _Walker.mask,
+    ir.RowFold: _Walker.row_fold, ir.Relayout: _Walker.relayout, ir.CopyOperand: _Walker.copy,
+    ir.LoadVector: _Walker.load_vector, ir.Mma: _Walker.mma, ir.StoreRows: _Walker.store_rows,
+    ir.StoreVector: _Walker.store_vector,
+}  # fmt: skip
