@@ -53,6 +53,7 @@ class Process:
     open_stores: list[Flight] = field(default_factory=list)
     stores: list[list[Flight]] = field(default_factory=list)
     waits: dict[tuple[str, int], int] = field(default_factory=dict)  # (ring, part): full waits done
+    at: tuple[ir.Operation, Path] | None = None  # what it is doing
 
     def __post_init__(self) -> None:
         self.group = self.machine.group(self.role)
@@ -63,7 +64,12 @@ class Process:
 
     def run(self) -> Iterator[Waiting]:
         """The whole role. Raises StopRun after a fault that leaves nothing to go by."""
-        yield from self._body(self.role.body, ("role", self.role_index))
+        try:
+            yield from self._body(self.role.body, ("role", self.role_index))
+        except ZeroDivisionError:
+            assert self.at is not None
+            self.machine.fault(Code.DIVISION_BY_ZERO, Site(self.name, *self.at))
+            raise StopRun from None
         for flight in (*self.open_stores, *(f for g in self.stores for f in g)):
             self.machine.fault(Code.PIPELINE_STORES, flight.site)
 
@@ -71,6 +77,7 @@ class Process:
         values, number = self.values, self.machine.numbers
         for position, operation in enumerate(body):
             here = (*path, position)
+            self.at = (operation, here)
             match operation:
                 case ir.Let(name, value):
                     values[name] = number(value, values)

@@ -615,6 +615,10 @@ class Code(enum.Enum):
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "every load is waited for before the CTA ends",
     )
+    DIVISION_BY_ZERO = Entry(
+        "{statement}: at some sizes a position is divided by 0",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+    )
     MOVEMENT_PLACE = Entry(
         "{statement}: elements that do not belong together meet here",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),

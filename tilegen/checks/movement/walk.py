@@ -81,6 +81,8 @@ class Movement:
                         walker.body(role.body, ("role", index))
                     except UnknownError as unknown:
                         self.found.unknown[str(unknown)] = None
+                    except ZeroDivisionError:
+                        walker.report(Code.DIVISION_BY_ZERO, ())
         for name, each in (counts or {}).items():
             self._stored_once(name, each)
 
@@ -186,6 +188,7 @@ class _Walker:
     def body(self, body: tuple[ir.Operation, ...], path: Path) -> None:
         for position, o in enumerate(body):
             here = (*path, position)
+            self.at = (o, here)
             match o:
                 case ir.Let(name, value):
                     self.names[name] = self.number(value)
@@ -207,14 +210,12 @@ class _Walker:
                 case ir.IfSpoiled(_, inner):
                     self.body(inner, here)
                 case ir.IfVote(fragment, inner):
-                    self.at = (o, here)
                     self._vote(fragment, inner, here)
                 case ir.Advance(cursor):
                     self.cursors[cursor] += 1
                 case _:
                     method = _STEPS.get(type(o))
                     if method is not None:
-                        self.at = (o, here)
                         method(self, o)
 
     def _begin_item(self) -> None:
