@@ -67,6 +67,10 @@ def _judged(number: int, mutant: Mutant) -> Verdict:
     return Verdict(number, mutant.kind, mutant.where, harm(subject, mutant), found, seconds)
 
 
+def _named(v: Verdict) -> str:
+    return f"{SUBJECTS[v.subject].name}: {v.kind}, {v.where}: {v.harm}"
+
+
 def table(verdicts: list[Verdict]) -> str:
     """Markdown: a line a kind."""
     harmful = [v for v in verdicts if v.harm]
@@ -74,9 +78,10 @@ def table(verdicts: list[Verdict]) -> str:
     placed = [v for v in caught if v.report and v.report.placed]
     share = 100 * len(caught) / max(len(harmful), 1)
     lines = [
-        f"{len(verdicts)} mutants of {len({v.kind for v in verdicts})} kinds in {len({v.subject for v in verdicts})} plans; "
+        f"{len(verdicts)} mutants of {len({v.kind for v in verdicts})} kinds "
+        f"in {len({v.subject for v in verdicts})} plans; "
         f"{len(harmful)} do harm within {SEEDS} seeds; of those {len(caught)} are reported before launch "
-        f"({share:.2f} %), {len(placed)} at a statement of the spec.",
+        f"({share:.2f} %), {len(placed)} of them at a statement of the spec.",
         "",
         f"| kind | mutants | harmful | {' | '.join(CHECKS)} | missed | reported without harm seen |",
         "|---|---" + "|---" * (len(CHECKS) + 3) + "|",
@@ -94,7 +99,11 @@ def table(verdicts: list[Verdict]) -> str:
     missed_ones = [v for v in harmful if not v.report]
     if missed_ones:
         lines += ["", "Missed:", ""]
-        lines += [f"- {SUBJECTS[v.subject].name}: {v.kind}, {v.where}: {v.harm}" for v in missed_ones]
+        lines += [f"- {_named(v)}" for v in missed_ones]
+    nowhere = [v for v in caught if v.report and not v.report.placed]
+    if nowhere:
+        lines += ["", "Reported without a statement:", ""]
+        lines += [f"- {_named(v)}: {v.report.code if v.report else ''}" for v in nowhere]
     quiet = Counter(v.kind for v in verdicts if not v.harm and not v.report)
     lines += ["", "Equivalent (no harm in any seed, nothing reported), by kind:", ""]
     lines += [f"- {kind}: {n}" for kind, n in sorted(quiet.items())]

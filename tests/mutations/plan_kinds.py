@@ -372,7 +372,7 @@ KINDS["a step of an operand elsewhere"] = altered(
 KINDS["steps of an operand exchanged"] = altered(ir.Mma, _operand(offsets=lambda x: (*x[1:2], *x[:1], *x[2:])))
 KINDS["an operand's stride doubled"] = altered(ir.Mma, _operand(stride=lambda x: 2 * x))
 KINDS["an operand's leading offset doubled"] = altered(ir.Mma, _operand(leading=lambda x: 2 * x))
-KINDS["a warpgroup's rows of an operand"] = altered(ir.Mma, _operand(warpgroup=lambda x: 0 if x else 0))
+KINDS["a warpgroup's rows of an operand"] = altered(ir.Mma, _operand(warpgroup=lambda x: 0))
 KINDS["an operand read across"] = altered(ir.Mma, _operand(major=lambda x: "mn" if x == "k" else "k"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilegen.checks.compiled import Numbers
+from tilegen.checks.regions import Regions
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import fragments_read, fragments_written, operations, storages
 
@@ -12,8 +12,15 @@ from tilegen.ir.plan_walk import fragments_read, fragments_written, operations, 
 class Accumulators:
     """Those of one role that some product overwrites on a condition."""
 
-    def __init__(self, role: ir.RolePlan, index: int, numbers: Numbers) -> None:
-        self._number = numbers
+    def __init__(self, role: ir.RolePlan, index: int, regions: Regions) -> None:
+        self._number = regions.numbers
+        if index not in regions.touched:
+            regions.touched[index] = self._of_role(role, index)
+        self._touched = regions.touched[index]
+        self._begun: set[str] = set()
+
+    @staticmethod
+    def _of_role(role: ir.RolePlan, index: int) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
         every = [o for _, o in operations(role, index)]
         storage = storages(role)
         watched = {storage[o.accumulator] for o in every if isinstance(o, ir.Mma) and not isinstance(o.zero, bool)}
@@ -21,11 +28,10 @@ class Accumulators:
         def held(names: tuple[str, ...]) -> frozenset[str]:
             return frozenset(storage[n] for n in names) & watched
 
-        self._touched: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
-        if watched:
-            pairs = ((id(o), (held(fragments_read(o)), held(fragments_written(o)))) for o in every)
-            self._touched = {key: pair for key, pair in pairs if pair != (frozenset(), frozenset())}
-        self._begun: set[str] = set()
+        if not watched:
+            return {}
+        pairs = ((id(o), (held(fragments_read(o)), held(fragments_written(o)))) for o in every)
+        return {key: pair for key, pair in pairs if pair != (frozenset(), frozenset())}
 
     def start(self) -> None:
         """A work item begins: what registers hold is another item's."""

@@ -15,6 +15,10 @@ from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
 
+_WAITS = (ir.WaitFull, ir.WaitClean, ir.WaitEmpty, ir.OrderWait)
+# the most frequent of those that touch a warpgroup's own registers only
+_IN_REGISTERS = (ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.CopyOperand, ir.Init, ir.MmaFence)
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -60,7 +64,7 @@ class Process:
         self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
         self.cursors = {c.name: 0 for c in self.role.cursors}
         self.values = {**self.symbols, "warpgroup": self.index}
-        self.accumulators = Accumulators(self.role, self.role_index, self.machine.numbers)
+        self.accumulators = Accumulators(self.role, self.role_index, self.machine.regions)
 
     def run(self) -> Iterator[Waiting]:
         """The whole role. Raises StopRun after a fault that leaves nothing to go by."""
@@ -97,12 +101,18 @@ class Process:
                         yield from self._body(operation.body, here)
                 case ir.Sweep(inner) | ir.IfVote(_, inner):  # the warps that take a vote's branch write there once more
                     yield from self._body(inner, here)
+                case ir.Advance(cursor):
+                    self.cursors[cursor] += 1
                 case _:
-                    yield from self._step(operation, Site(self.name, operation, here))
+                    site = Site(self.name, operation, here)
+                    if not self.accumulators.run(operation, values):
+                        self.machine.fault(Code.PIPELINE_ACCUMULATOR, site)
+                    if isinstance(operation, _WAITS):
+                        yield from self._step(operation, site)
+                    elif not isinstance(operation, _IN_REGISTERS):
+                        self._effect(operation, site)
 
     def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:
-        if not self.accumulators.run(operation, self.values):
-            self.machine.fault(Code.PIPELINE_ACCUMULATOR, site)
         match operation:
             case ir.WaitFull(slot):
                 barrier, generation = self._barrier(slot, "full", site)
@@ -118,18 +128,14 @@ class Process:
                     yield from self._wait(site, barrier, generation - 1)
             case ir.OrderWait(first):
                 yield from self._take_turn(site, self.machine.turn(first + self.index))
-            case ir.OrderPass(first):
-                self._pass_turn(site, self.machine.turn(first + (self.index + 1) % self.role.warpgroups))
-            case ir.OrderStart(first) if self.index == self.role.warpgroups - 1:
-                self._pass_turn(site, self.machine.turn(first))
-            case ir.Advance(cursor):
-                self.cursors[cursor] += 1
-            case _:
-                self._effect(operation, site)
 
     def _effect(self, operation: ir.Operation, site: Site) -> None:
         """Operations that never wait."""
         match operation:
+            case ir.OrderPass(first):
+                self._pass_turn(site, self.machine.turn(first + (self.index + 1) % self.role.warpgroups))
+            case ir.OrderStart(first) if self.index == self.role.warpgroups - 1:
+                self._pass_turn(site, self.machine.turn(first))
             case ir.Expect(slot, size):
                 barrier, generation = self._barrier(slot, "full", site)
                 barrier.expected[generation] = barrier.expected.get(generation, 0) + size

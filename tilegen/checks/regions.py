@@ -24,6 +24,7 @@ class Regions:
     def __init__(self, plan: ir.Plan) -> None:
         self._plan = plan
         self.numbers = Numbers()
+        self.touched: dict[int, dict[int, tuple[frozenset[str], frozenset[str]]]] = {}  # of accumulators, by role
         self._cache: dict[tuple[int | str, ...], tuple[int, ...]] = {}  # operations by id: the plan keeps them
 
     def of_access(self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int) -> tuple[int, ...]:

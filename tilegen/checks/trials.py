@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from tilegen.checks.paths import Paths
 from tilegen.checks.pipeline import run
 from tilegen.checks.regions import Regions
 from tilegen.checks.sequences import length_symbol
@@ -27,12 +28,26 @@ def check_all(plan: ir.Plan) -> list[Diagnostic]:
     """What is wrong with a verified plan at any of the trial sizes: the first fault of each kind at each place."""
     found: dict[tuple[str, Span | None], Diagnostic] = {}
     regions = Regions(plan)
+    paths, gone = Paths(plan, regions.numbers), set()
     for trial in trials(plan):
         ctas = evaluate(plan.grid, trial)
-        chosen = sorted({0, ctas - 1}) if ctas > 0 else []
+        chosen = []
+        for cta in sorted({0, ctas - 1}) if ctas > 0 else []:
+            path = _path(paths, trial, cta, ctas)
+            if path is None or path not in gone:
+                gone.add(path)
+                chosen.append(cta)
         for diagnostic in run(plan, trial, chosen, regions).diagnostics:
             found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
     return list(found.values())
+
+
+def _path(paths: Paths, trial: dict[str, int], cta: int, ctas: int) -> tuple[int, ...] | None:
+    """None: there is none, and the run tells why."""
+    try:
+        return paths.of(trial, cta, ctas)
+    except ZeroDivisionError:
+        return None
 
 
 def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
@@ -108,7 +123,7 @@ def _values(plan: ir.Plan, name: str) -> list[int]:
     if block == 1:
         return [1, 2] if extent else [-1, 0, 1]
     deepest = max((r.depth for r in plan.rings), default=1)
-    counts = [0, 1, block, block + 1, 2 * block + 1, (deepest + SKEW) * block]
+    counts = [0, 1, block, block + 1, 2 * block + 1, (deepest + SKEW) * block + 1]
     return counts if extent else [-1, *counts]
 
 

@@ -13,7 +13,7 @@ from math import gcd
 
 from tilegen.checks.movement.declared import Declared
 from tilegen.checks.movement.walk import Movement
-from tilegen.checks.trials import trials
+from tilegen.checks.trials import ITEMS, trials
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.tile import TileProgram
@@ -35,7 +35,11 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
     declared = Declared(program)
     movement = Movement(plan, declared)
-    for symbols in chosen(plan):
+    for trial in chosen(plan):
+        symbols = {
+            **trial,
+            "sm_count": -(-trial["sm_count"] * ITEMS // 2),
+        }  # two items a CTA show what one leaves behind
         ctas = evaluate(plan.grid, symbols)
         whole = ctas <= MOST_CTAS
         movement.run(symbols, list(range(ctas)) if whole else [0, ctas - 1], ctas, whole)

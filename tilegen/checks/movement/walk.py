@@ -43,6 +43,7 @@ class Slots:
     loads: dict[SlotKey, list[tuple[ir.TmaLoad, Box]]] = field(default_factory=dict)
     tiles: dict[SlotKey, Tile | None] = field(default_factory=dict)
     clean: set[SlotKey] = field(default_factory=set)
+    operands: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     scanned: dict[int, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
 
 
@@ -434,26 +435,30 @@ class _Walker:
     def _operand(self, operand: ir.SlotOperand | ir.BufferOperand, extent: int, second: bool) -> Value | None:
         if isinstance(operand, ir.BufferOperand):
             buffer = self.plan.buffer(operand.buffer)
-        else:
-            buffer = self.plan.buffer(self.plan.ring(operand.slot.ring).buffer)
-        taken = window(operand, buffer, extent, self.group)
-        if taken is None:
-            return None
-        if isinstance(operand, ir.BufferOperand):
-            if taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
+            taken = window(operand, buffer, extent, self.group)
+            if taken is None or taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
                 return None
-            value = self.buffers.get(operand.buffer) or self.algebra.uniform(ANY)
-        else:
-            value = self.part(operand.slot, taken.rows, taken.cols)
+            return self._turned(operand, self.buffers.get(operand.buffer) or self.algebra.uniform(ANY), second)
+        slot = self.key(operand.slot)
+        group = self.group if operand.warpgroup else 0  # for the others it is the same
+        key = (slot, id(operand), extent, group, slot in self.slots.clean)
+        if key not in self.slots.operands:
+            buffer = self.plan.buffer(self.plan.ring(operand.slot.ring).buffer)
+            taken = window(operand, buffer, extent, self.group)
+            part = None if taken is None else self.part(operand.slot, taken.rows, taken.cols)
+            self.slots.operands[key] = None if part is None else self._turned(operand, part, second)
+        return self.slots.operands[key]
+
+    def _turned(self, operand: ir.SlotOperand | ir.BufferOperand, value: Value, second: bool) -> Value:
+        """A part of a tile as a factor: what is contracted runs along K."""
         outer = COL if second else ROW
-        swap = (operand.major == "k") == second
         directions = (outer, K) if operand.major == "k" else (K, outer)
         envs = []
         for env in value.envs:
             moved = turned(turned(env, ROW, "first"), COL, "second")
             envs.append(turned(turned(moved, "first", directions[0]), "second", directions[1]))
-        cut = self.m.cuts.turned(value.cut) if swap else value.cut
-        return replace(value, envs=tuple(envs), cut=cut)
+        swap = (operand.major == "k") == second
+        return replace(value, envs=tuple(envs), cut=self.m.cuts.turned(value.cut) if swap else value.cut)
 
     def store_rows(self, o: ir.StoreRows) -> None:
         self.outputs.rows(o, self.get(o.fragment), self._width(o.fragment))

@@ -1,0 +1,71 @@
+"""Which way the roles of a CTA go through their loops and branches at given sizes.
+
+What a plan does to its barriers depends on nothing else, so runs that go the same way need be made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tilegen.checks.compiled import Numbers
+from tilegen.checks.items import items
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_walk import body_of
+
+
+class Paths:
+    """The ways through one plan."""
+
+    def __init__(self, plan: ir.Plan, numbers: Numbers) -> None:
+        self._plan, self._number = plan, numbers
+        self._turns: dict[int, bool] = {}  # operations by id: the plan keeps them
+
+    def of(self, symbols: Mapping[str, int], cta: int, ctas: int) -> tuple[int, ...]:
+        """The way of every role and warpgroup: rounds of loops, branches, products that overwrite."""
+        return tuple(
+            step
+            for role in self._plan.roles
+            for group in range(role.warpgroups)
+            for step in self._body(role.body, {**symbols, "warpgroup": group}, symbols, cta, ctas)
+        )
+
+    def _body(
+        self, body: tuple[ir.Operation, ...], names: dict[str, int], symbols: Mapping[str, int], cta: int, ctas: int
+    ) -> Iterator[int]:
+        number = self._number
+        for o in body:
+            match o:
+                case ir.Let(name, value):
+                    names[name] = number(value, names)
+                case ir.If(condition, inner):
+                    taken = bool(number(condition, names))
+                    yield taken
+                    if taken:
+                        yield from self._body(inner, names, symbols, cta, ctas)
+                case ir.For(name, start, stop, inner):
+                    first, end = number(start, names), number(stop, names)
+                    yield max(end - first, 0)
+                    if self._varies(o):
+                        for turn in range(first, end):
+                            names[name] = turn
+                            yield from self._body(inner, names, symbols, cta, ctas)
+                case ir.Work():
+                    for bound in items(self._plan, o, names, symbols, cta, ctas, number):
+                        names.update(bound)
+                        yield -1
+                        yield from self._body(o.body, names, symbols, cta, ctas)
+                    yield -2
+                case ir.Mma() if not isinstance(o.zero, bool):
+                    yield bool(number(o.zero, names))
+
+    def _varies(self, loop: ir.For) -> bool:
+        """Whether rounds of a loop can differ."""
+        if id(loop) not in self._turns:
+            self._turns[id(loop)] = any(map(_turns, loop.body))
+        return self._turns[id(loop)]
+
+
+def _turns(o: ir.Operation) -> bool:
+    if isinstance(o, ir.If | ir.For):
+        return True
+    return (isinstance(o, ir.Mma) and not isinstance(o.zero, bool)) or any(map(_turns, body_of(o)))
