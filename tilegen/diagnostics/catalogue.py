@@ -644,6 +644,11 @@ class Code(enum.Enum):
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "each element of an output's domain is written once, and no other",
     )
+    MOVEMENT_BOUNDS = Entry(
+        "{statement}: elements outside {tensor} are read",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "threads read and write inside tensors: nothing clips them",
+    )
     MOVEMENT_MEND = Entry(
         "{statement}: what a scan took out of a tile does not come back where it belongs",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try `isolate fast`"),

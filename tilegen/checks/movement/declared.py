@@ -107,6 +107,24 @@ class Declared:
         walk(self.program.definition(output).value)
         return frozenset(sums), frozenset(tops)
 
+    def tensors_of(self, statement: str) -> frozenset[str]:
+        """Inputs that a definition itself reads, by tiles or directly; none for what is no definition."""
+        definition = next((d for d in self.program.definitions if d.name == statement), None)
+        if definition is None:
+            return frozenset()
+        moves = {m.name: m.tensor for m in self.program.moves}
+        inputs = {t.name for t in self.program.tensors if not t.output}
+        found: set[str] = set()
+
+        def walk(e: Expr) -> None:
+            if isinstance(e, Read):
+                found.update({moves.get(e.name, e.name)} & inputs)
+            for child in _children(e):
+                walk(child)
+
+        walk(definition.value)
+        return frozenset(found)
+
     def _every_read(self) -> Iterator[tuple[str, tuple[Index, ...]]]:
         inputs = {t.name for t in self.program.tensors if not t.output}
         for move in self.program.moves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,8 +53,10 @@ def window(operand: ir.SlotOperand | ir.BufferOperand, buffer: ir.Buffer, extent
 
 
 class Products:
-    def __init__(self, algebra: Algebra) -> None:
-        self.algebra = algebra
+    """`tiles`: the tensor that each ring's slots are loaded from."""
+
+    def __init__(self, algebra: Algebra, tiles: Mapping[str, str]) -> None:
+        self.algebra, self.tiles = algebra, tiles
 
     # ---- tiles ----
 
@@ -103,6 +106,7 @@ class Products:
         """x (rows x depth) times y (depth x n); x's columns and y's rows run along K."""
         a = self.algebra
         trail = merged(x.trail, y.trail, (o,))
+        self._of_the_statement(o, trail)
         if x.sums:
             x = a.finish(x)
         env = self._meet(x, y, trail)
@@ -110,9 +114,19 @@ class Products:
         rows, row_kinds = self._rows(x, env, depth)
         cols, col_kinds = self._cols(y, env, n, depth)
         cut, pairs = a.cuts.refine(rows, cols)
-        kinds = tuple(_outcome(row_kinds[r], col_kinds[c]) for r, c in pairs)
+        kinds = tuple(_outcome(row_kinds[r], col_kinds[c], a.item.declared.fast) for r, c in pairs)
         left = tuple((axis, p) for axis, p in env if p.along != K)
         return Value((left,), cut, kinds, sums=self._taken(env), done=x.done | y.done, trail=trail)
+
+    def _of_the_statement(self, o: ir.Mma, trail: tuple[ir.Operation, ...]) -> None:
+        """Report a tile that the statement of the product does not read."""
+        named = self.algebra.item.declared.tensors_of(o.statement)
+        for operand in (o.a, o.b):
+            if isinstance(operand, ir.SlotOperand) and named and operand.slot.ring in self.tiles:
+                tensor = self.tiles[operand.slot.ring]
+                if tensor not in named:
+                    got, wanted = f"a tile of {tensor}", f"one of {', '.join(sorted(named))}"
+                    self.algebra.report(Code.MOVEMENT_PLACE, trail, got=got, wanted=wanted)
 
     def _meet(self, x: Value, y: Value, trail: tuple[ir.Operation, ...]) -> Env:
         """The reading under which both factors stand at the same positions of what is contracted."""
@@ -158,11 +172,10 @@ class Products:
             if not kd.is_live(factor):
                 return f"{words(factor)} at a position of the domain", "the factor's value there"
             bad = next((k for k in other if not kd.is_live(k)), None)
-            if bad is not None and not (isinstance(bad, float) and math_zero(bad)):
-                return f"{words(bad)} in the other factor at a position of the domain", "its value there"
-            if bad is not None:
-                return "a fill in the other factor at a position of the domain", "its value there"
-            return None
+            if bad is None:
+                return None
+            what = "a fill" if bad == 0.0 else words(bad)
+            return f"{what} in the other factor at a position of the domain", "its value there"
         for k in other:
             if factor == 0.0 and (kd.is_finite(k) or (self.algebra.item.declared.fast and k != ANY)):
                 continue
@@ -233,13 +246,9 @@ class Products:
         return replace(found, trail=made.trail)
 
 
-def math_zero(value: float) -> bool:
-    return value == 0.0
-
-
-def _outcome(row: Kind, col: Kind) -> Kind:
-    """What a row and a column of these kinds make."""
-    if row == 0.0 and kd.is_finite(col):
+def _outcome(row: Kind, col: Kind, fast: bool) -> Kind:
+    """What a row and a column of these kinds make. fast: entries are finite, by the user's word."""
+    if row == 0.0 and (kd.is_finite(col) or (fast and kd.is_live(col))):
         return 0.0
     if ANY in (row, col):
         return ANY

@@ -30,6 +30,7 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
 from tilegen.ir.plan_rules.shapes import ROWS, STEP
 from tilegen.ir.plan_text import Path
+from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.tile import Constraint
 from tilegen.ir.uniform import Uniform, evaluate
 
@@ -64,15 +65,20 @@ class Movement:
         self.layouts = Layouts(plan)
         self.found = Found()
         self.numbers = Numbers()
+        self.tiles = {
+            o.slot.ring: plan.descriptor(o.descriptor).tensor
+            for _, _, o in all_operations(plan)
+            if isinstance(o, ir.TmaLoad)
+        }
         self._items: dict[tuple[tuple[str, int], ...], Item] = {}
         self.positive = {s.name for s in declared.program.scalars if s.constraint and _positive(s.constraint)}
 
     def run(self, symbols: Mapping[str, int], ctas: list[int], count: int, whole: bool = False) -> None:
         """Run these CTAs. whole: they are all, so that each element of each output is stored once."""
         counts = None
-        extents = {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors if t.output}
+        extents = {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors}
         if whole:
-            counts = {name: np.zeros(shape, np.int64) for name, shape in extents.items()}
+            counts = {t.name: np.zeros(extents[t.name], np.int64) for t in self.plan.tensors if t.output}
         for cta in ctas:
             slots = Slots()
             for index, role in enumerate(self.plan.roles):
@@ -91,13 +97,12 @@ class Movement:
         wrong = [int(v) for v in np.unique(counts) if v != 1]
         if not wrong or self.declared.tensors[tensor].otherwise is not None:
             return
-        role = next((o for r in self.plan.roles for o in _every(r.body) if getattr(o, "tensor", "") == tensor), None)
         path: Path = ("tensor", tensor)
         at = tuple(int(v) for v in np.argwhere(counts == wrong[0])[0])
         self.found.diagnostics.setdefault(
             (Code.MOVEMENT_STORE, path),
             fault(
-                Code.MOVEMENT_STORE, role.span if role else None, tensor=tensor, who="the kernel",
+                Code.MOVEMENT_STORE, self.declared.program.definition(tensor).span, tensor=tensor, who="the kernel",
                 statement=tensor, got=f"{tensor}{list(at)} is written {wrong[0]} times", wanted="once",
             ),
         )  # fmt: skip
@@ -123,10 +128,6 @@ class Movement:
 
 def _positive(c: Constraint) -> bool:
     return (c.op == ">" and c.bound >= 0) or (c.op in (">=", "==") and c.bound > 0)
-
-
-def _every(body: tuple[ir.Operation, ...]) -> list[ir.Operation]:
-    return [x for o in body for x in (o, *_every(getattr(o, "body", ())))]
 
 
 class _Walker:
@@ -157,7 +158,7 @@ class _Walker:
         self.at: tuple[ir.Operation, Path] | None = None
         first = movement.item({**symbols, **self._a_sequence()}, symbols)
         self.algebra = Algebra(movement.cuts, first, self.report, self.number)
-        self.products = Products(self.algebra)
+        self.products = Products(self.algebra, movement.tiles)
         self.outputs = Outputs(self.algebra, self.number, extents, counts)
         for p in movement.plan.params:
             if isinstance(p, ir.ScalarParam):
@@ -322,6 +323,7 @@ class _Walker:
     def mend(self, o: ir.Mend) -> None:
         index = [self.number(i) for i in o.index]
         self.mended.add((o.tensor, tuple(index)))
+        self._inside(o.tensor, index, o.dim, self.number(o.count))
         live, width = self.get(o.live), self._width(o.live)
         places = [Pos("u", i) for i in index]
         places[o.dim] = Pos(COL, index[o.dim], tuple(range(width)))
@@ -383,7 +385,9 @@ class _Walker:
             self.held[o.name] = self.algebra.evaluate(o.value, self._names())
         else:
             tensor, index = o.load
-            self.held[o.name] = self.algebra.vector(tensor, [self.number(i) for i in index], None, (), "", 0)
+            at = [self.number(i) for i in index]
+            self._inside(tensor, at, None, 1)
+            self.held[o.name] = self.algebra.vector(tensor, at, None, (), "", 0)
 
     def init(self, o: ir.Init) -> None:
         self.put(o.fragment, self.algebra.constant(o.value))
@@ -409,11 +413,21 @@ class _Walker:
     def load_vector(self, o: ir.LoadVector) -> None:
         row = self.fragments[o.out].layout == "row"
         steps = digits(o.digit, np.arange(ROWS if row else self._width(o.out)))
-        index = [self.number(i) for i in o.index]
-        made = self.algebra.vector(
-            o.tensor, index, o.dim, tuple(steps.tolist()), ROW if row else COL, self.number(o.limit)
-        )
+        index, limit = [self.number(i) for i in o.index], self.number(o.limit)
+        self._inside(o.tensor, index, o.dim, min(int(steps.max()) + 1, limit - index[o.dim]))
+        made = self.algebra.vector(o.tensor, index, o.dim, tuple(steps.tolist()), ROW if row else COL, limit)
         self.put(o.out, made)
+
+    def _inside(self, tensor: str, index: list[int], dim: int | None, count: int) -> None:
+        """Report elements, `count` along a dimension, that lie outside a tensor."""
+        if count <= 0:
+            return
+        for n, (at, extent) in enumerate(zip(index, self.outputs.extents[tensor], strict=True)):
+            last = at + count - 1 if n == dim else at
+            if at < 0 or last >= extent:
+                got, wanted = f"{at} … {last} of dimension {n}", f"0 … {extent - 1}"
+                self.report(Code.MOVEMENT_BOUNDS, (), tensor=tensor, got=got, wanted=wanted)
+                return
 
     def mma(self, o: ir.Mma) -> None:
         depth = STEP * len(o.b.offsets)

@@ -1,0 +1,165 @@
+"""The movement of plans against their specs: each fault is found, at its statement, and plans that are right pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.mutations.plan_kinds import Site, put, shifted, sites
+from tests.passes.specs import loaded, text_of
+from tilegen.checks.movement.check import Judgement, check_movement
+from tilegen.checks.trials import check_all
+from tilegen.diagnostics.core import Diagnostic
+from tilegen.ir import plan as ir
+from tilegen.ir.tile import TileProgram
+from tilegen.ir.uniform import Int, Op, Sym, op
+from tilegen.passes.pipeline import lower
+
+SPECS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemm": ("gemm", {}),
+    "bias": ("gemm_bias_gelu", {}),
+    "decode": ("attention_decode", {"D": 64}),
+    "ragged": ("fa3_varlen", {"D": 64}),
+}
+
+
+@cache
+def built(name: str) -> tuple[TileProgram, ir.Plan]:
+    sample, params = SPECS[name]
+    program = loaded(text_of(sample), **params).variants("hopper")[-1]
+    return program, lower(program)
+
+
+def altered(name: str, kind: type, change: Callable[[Any], Any], nth: int = 0) -> Judgement:
+    """The judgement of a spec's plan with its nth operation of a class replaced; None drops it."""
+    program, plan = built(name)
+    site: Site = list(sites(plan, kind))[nth]
+    new = change(site.operation)
+    return check_movement(put(plan, site, *(() if new is None else (new,))), program)
+
+
+def load_of(tile: str, name: str) -> int:
+    loads = [s.operation for s in sites(built(name)[1], ir.TmaLoad)]
+    return next(n for n, o in enumerate(loads) if o.descriptor == tile)
+
+
+def first(judgement: Judgement, code: str) -> Diagnostic:
+    return next(d for d in judgement.diagnostics if d.code == code)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_nothing_is_said_of_plans_that_are_right(name: str) -> None:
+    program, plan = built(name)
+    assert check_movement(plan, program) == Judgement((), ())
+
+
+def rebased(o: ir.Map) -> ir.Map:
+    """The reciprocal of a sum without the select that keeps rows without a key at 0."""
+    assert isinstance(o.value, ir.Compute)
+    return replace(o, value=o.value.args[2]) if o.value.op == "select" else o
+
+
+def step(o: Any, **fields: Any) -> Any:
+    return replace(o, b=replace(o.b, **fields))
+
+
+def on(dim: int, by: int) -> Callable[[Any], Any]:
+    return lambda o: shifted(built("gemm")[1], dim, "coordinates", o, by)
+
+
+def group_0(o: ir.TmaLoad) -> ir.TmaLoad:
+    return replace(o, coordinates=tuple(Int(0) if c == Sym("g") else c for c in o.coordinates))
+
+
+def limit(field: str, by: int) -> Callable[[Any], Any]:
+    return lambda o: replace(o, **{field: op("add", getattr(o, field), by)})
+
+
+def gone(o: ir.Operation) -> None:
+    return None
+
+
+# (spec, class of the operation, which of them, change, code)
+CASES: dict[str, tuple[str, type, int, Callable[[Any], Any], str]] = {
+    "a tile one on": ("decode", ir.TmaLoad, load_of("k", "decode"), on(1, 1), "MOVEMENT_PLACE"),
+    "another head": ("decode", ir.TmaLoad, load_of("v", "decode"), group_0, "MOVEMENT_PLACE"),
+    "one box of several": ("gemm", ir.TmaLoad, 2, on(1, 8), "MOVEMENT_BOXES"),
+    "a stride": ("gemm", ir.Mma, 0, lambda o: step(o, stride=2 * o.b.stride), "MOVEMENT_OPERAND"),
+    "a sum begun twice": ("gemm", ir.Mma, 1, lambda o: replace(o, zero=True), "MOVEMENT_FOLD"),
+    "a row too many": ("gemm", ir.StoreRows, 0, limit("row_limit", 1), "MOVEMENT_STORE"),
+    "a row too few": ("gemm", ir.StoreRows, 0, limit("row_limit", -1), "MOVEMENT_STORE"),
+    "nothing stored": ("gemm", ir.StoreRows, 0, gone, "MOVEMENT_STORE"),
+    "elements behind a tensor": ("bias", ir.LoadVector, 0, limit("limit", 8), "MOVEMENT_BOUNDS"),
+    "nothing mended": ("decode", ir.Mend, 0, gone, "MOVEMENT_MEND"),
+    "no mask": ("decode", ir.Mask, 0, gone, "POISON_FOLD"),
+    "no scan": ("decode", ir.ScanSlot, 0, gone, "POISON_PRODUCT"),
+    "rows that do not vote": ("ragged", ir.Mask, 0, gone, "POISON_VOTE"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_faults_of_movement(case: str) -> None:
+    name, kind, nth, change, code = CASES[case]
+    found = first(altered(name, kind, change, nth), code)
+    assert found.span is not None
+
+
+def test_a_mask_that_is_one_off_either_way() -> None:
+    """The second condition of the first mask: the diagonal."""
+
+    def by(n: int) -> Callable[[ir.Mask], ir.Mask]:
+        def change(o: ir.Mask) -> ir.Mask:
+            conditions = list(o.alternatives[0])
+            bound = conditions[1]
+            assert isinstance(bound, ir.Bound)
+            conditions[1] = replace(bound, offset=op("add", bound.offset, n))
+            return replace(o, alternatives=(tuple(conditions),))
+
+        return change
+
+    more, less = (first(altered("decode", ir.Mask, by(n)), "POISON_FOLD") for n in (1, -1))
+    assert (more.wanted, less.wanted) == ("-inf there", "the value there")
+
+
+def test_the_way_of_poison_is_told_from_load_to_store() -> None:
+    found = first(altered("decode", ir.ScanSlot, lambda o: None), "POISON_PRODUCT")
+    words = [note.text for note in found.notes]
+    assert any(w.startswith("k: tma_load") for w in words)
+    assert any(w.startswith("s: mma") for w in words)
+    assert any(w.startswith("v: tma_load") for w in words)
+    assert found.got == "0 times an entry that may be no finite number at a position outside the domain"
+
+
+def test_a_row_without_a_key_is_not_divided_by_nothing() -> None:
+    maps = [s.operation for s in sites(built("decode")[1], ir.Map)]
+    nth = next(n for n, o in enumerate(maps) if o.out == "O_out.row")
+    assert first(altered("decode", ir.Map, rebased, nth), "POISON_STORE").span is not None
+
+
+def test_isolate_fast_takes_the_users_word() -> None:
+    program = loaded(text_of("attention_decode").replace("walk j down", "walk j down isolate fast"), D=64)
+    assert check_movement(lower(program), program).diagnostics == ()
+
+
+def test_the_fill_of_a_product_is_zero() -> None:
+    program, plan = built("gemm")
+    nan = replace(plan, descriptors=(replace(plan.descriptors[0], fill="nan"), *plan.descriptors[1:]))
+    assert "POISON_PRODUCT" in {d.code for d in check_movement(nan, program).diagnostics}
+
+
+def test_what_cannot_be_judged_is_said() -> None:
+    above = ir.Compute("gt", (ir.Element("s"), ir.Literal(0.0)))
+    found = altered("decode", ir.Mask, lambda o: replace(o, alternatives=((above,),)))
+    assert found.unknown == ("a condition on computed values",)
+
+
+def test_a_division_by_zero_is_a_fault_of_the_plan() -> None:
+    program, plan = built("gemm")
+    site = next(iter(sites(plan, ir.Let)))
+    broken = put(plan, site, replace(site.operation, value=Op("floordiv", (site.operation.value, Sym("N")))))
+    assert {d.code for d in check_all(broken)} == {"DIVISION_BY_ZERO"}
+    assert "DIVISION_BY_ZERO" in {d.code for d in check_movement(broken, program).diagnostics}
