@@ -54,7 +54,7 @@ ONLY: dict[str, tuple[str, ...]] = {
 # Libraries that are known in these places alone.
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "lark": ("tilegen.syntax", "tilegen.targets.mls.parsing"),
-    "jinja2": ("tilegen.targets",),
+    "jinja2": ("tilegen.targets", "tilegen.inspect.page"),
     "cuda": ("tilegen.targets", "tilegen.runtime"),
     "torch": ("tilegen.runtime", "tilegen.bench"),
     "matplotlib": ("tilegen.bench.plot",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.checks.barriers import BarrierName, MBarrier, TurnBarrier
@@ -30,13 +31,26 @@ class Event:
     position: int
 
 
+@dataclass(frozen=True)
+class Step:
+    """An operation that a process comes to, once each time. group: the process's warpgroup in its role. cursors: where
+    the role's cursors stand."""
+
+    process: str
+    group: int
+    operation: ir.Operation
+    path: Path
+    cursors: Mapping[str, int]
+
+
 @dataclass
 class Machine:
-    """State shared by a CTA's processes."""
+    """State shared by a CTA's processes. observe: told of every step that one of them comes to."""
 
     plan: ir.Plan
     cta: int
     regions: Regions
+    observe: Callable[[Step], None] | None = None
     events: list[Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _seen: set[tuple[Code, Path]] = field(default_factory=set)

@@ -8,11 +8,11 @@ are exact; accesses to the same bytes are ordered, and fenced where threads' wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.checks.deadlock import report_deadlock
-from tilegen.checks.machine import Event, Machine, StopRun
+from tilegen.checks.machine import Event, Machine, Step, StopRun
 from tilegen.checks.process import Process, Waiting
 from tilegen.checks.regions import Regions
 from tilegen.checks.shared import Site
@@ -31,17 +31,24 @@ class Trace:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def run(plan: ir.Plan, symbols: Mapping[str, int], ctas: Iterable[int], regions: Regions | None = None) -> Trace:
+def run(
+    plan: ir.Plan,
+    symbols: Mapping[str, int],
+    ctas: Iterable[int],
+    regions: Regions | None = None,
+    observe: Callable[[Step], None] | None = None,
+) -> Trace:
     """Run these CTAs of a verified plan. `symbols`: every size and integer scalar, and sm_count.
 
-    `regions`: the plan's, where many runs share it. Raises KeyError for a symbol that is missing.
+    `regions`: the plan's, where many runs share it. observe: told of every step of a process. Raises KeyError for a
+    symbol that is missing.
     """
     regions = regions or Regions(plan)
     count = evaluate(plan.grid, symbols)
     events: list[Event] = []
     diagnostics: dict[Diagnostic, None] = {}
     for cta in ctas:
-        machine = Machine(plan, cta, regions)
+        machine = Machine(plan, cta, regions, observe)
         try:
             _run_cta(machine, symbols, count)
         except ZeroDivisionError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tilegen.checks.accumulators import Accumulators
 from tilegen.checks.barriers import MBarrier, TurnBarrier
 from tilegen.checks.items import items
-from tilegen.checks.machine import Event, Machine, StopRun, part_of
+from tilegen.checks.machine import Event, Machine, Step, StopRun, part_of
 from tilegen.checks.regions import operands
 from tilegen.checks.shared import Flight, Site
 from tilegen.diagnostics.catalogue import Code
@@ -104,6 +104,8 @@ class Process:
                 case ir.Advance(cursor):
                     self.cursors[cursor] += 1
                 case _:
+                    if self.machine.observe is not None:
+                        self.machine.observe(Step(self.name, self.index, operation, here, dict(self.cursors)))
                     site = Site(self.name, operation, here)
                     if not self.accumulators.run(operation, values):
                         self.machine.fault(Code.PIPELINE_ACCUMULATOR, site)

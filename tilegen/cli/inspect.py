@@ -9,11 +9,13 @@ from rich.text import Text
 
 from tilegen.cli.compile import compile_spec, headings
 from tilegen.cli.console import stdout, table
+from tilegen.cli.publish import publish
 from tilegen.cli.summary import print_summary
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.inspect.evidence import FEATURES, Evidence, in_ptx, in_sass
+from tilegen.inspect.places import with_true_places
 from tilegen.inspect.statements import Statement, statements, unclaimed
 from tilegen.syntax.reading import read_source
 from tilegen.targets.hopper.sass import disassemble, parse_sass
@@ -25,9 +27,14 @@ _SHOWN = 8  # opcodes a statement; the rest are summed
 _TELLING = {feature.name.split(".")[0] for feature in FEATURES}  # shown first
 
 
-def inspect_command(wanted: Wanted) -> None:
-    """Show a spec's statements with what became of them and the evidence; of a .ptx or .cubin, the evidence."""
+def inspect_command(wanted: Wanted, html: Path | None) -> None:
+    """Show a spec's statements with what became of them and the evidence; of a .ptx or .cubin, the evidence.
+
+    html: write the page of the spec's kernel there instead.
+    """
     out, file = stdout(), wanted.spec
+    if html is not None and file.suffix in (".ptx", ".cubin"):
+        wrong_usage("--html is of a .tile: the page shows what its statements became", got=str(file))
     if file.suffix == ".ptx":
         found = in_ptx(read_source(file).text)
         if not found:
@@ -43,6 +50,8 @@ def inspect_command(wanted: Wanted) -> None:
         print_evidence(out, tuple(in_sass(function) for function in sass.functions))
     elif file.suffix in _OTHERS:
         wrong_usage(_TAKES, got=str(file))
+    elif html is not None:
+        _write_page(out, wanted, html)
     else:
         _inspect_spec(out, wanted)
 
@@ -56,12 +65,22 @@ def _bytes(file: Path) -> bytes:
         fail(Code.FILE_UNREADABLE, None, path=file, why=error.strerror or str(error))
 
 
+def _write_page(out: Console, wanted: Wanted, html: Path) -> None:
+    from tilegen.inspect.page import Shown, page  # jinja2, which the others do without
+
+    done, seconds = compile_spec(wanted)
+    shown = [Shown(heading, v.built) for heading, v in zip(headings(done), done.variants, strict=True)]
+    publish({html.name: page(done.title, done.program, shown).encode()}, html.parent)
+    print_summary(out, done, seconds)
+    out.print(f"wrote {html}", markup=False)
+
+
 def _inspect_spec(out: Console, wanted: Wanted) -> None:
     done, seconds = compile_spec(wanted)
     for heading, variant in zip(headings(done), done.variants, strict=True):
         if heading:
             out.print(heading, style="bold", markup=False)
-        code = parse_sass(variant.sass).functions[0]
+        code = with_true_places(parse_sass(variant.sass).functions[0], variant.ptx)
         for statement in statements(done.program, variant.plan, code):
             _print_statement(out, wanted.spec, statement)
         number = unclaimed(done.program, code)

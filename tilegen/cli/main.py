@@ -274,14 +274,20 @@ def tune(
 
 @main.command(short_help="Show what a spec became, statement by statement.")
 @_wanted("SPEC|FILE.ptx|FILE.cubin")
-def inspect(wanted: values.Wanted) -> None:
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page to read the code of SPEC instead: its texts side by side, the pipeline, memory, registers.",
+)
+def inspect(wanted: values.Wanted, html: Path | None) -> None:
     """Show what was generated from a spec, statement by statement, and which hardware features the code uses.
 
     For a .ptx or .cubin file: the hardware features only.
     """
     from tilegen.cli.inspect import inspect_command
 
-    inspect_command(wanted)
+    inspect_command(wanted, html)
 
 
 @main.command(short_help="Show where a tile lies: in its tensor, and in shared memory.")

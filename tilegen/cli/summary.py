@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from tilegen.checks.resources import SHARED_BYTES
 from tilegen.cli.compile import headings, how_long, remarks
 from tilegen.cli.console import table
-from tilegen.ir.plan import Plan, RolePlan
+from tilegen.inspect.budget import registers_of, threads_of
 from tilegen.runtime.compilation import Compilation
 from tilegen.targets.hopper.built import Built
 from tilegen.version import VERSION
-
-THREADS_A_WARP = 32
-THREADS_A_WARPGROUP = 128
-SHARED_LIMIT = 227 * 1024  # bytes of shared memory that one CTA may have on Hopper
 
 
 def print_summary(out: Console, done: Compilation, seconds: float) -> None:
@@ -36,8 +33,8 @@ def _print_needs(out: Console, built: Built) -> None:
     rows = [
         [
             role.name,
-            _threads(role, plan),
-            _registers(role, plan),
+            threads_of(role, plan),
+            registers_of(role, plan),
         ]
         for role in plan.roles
     ]
@@ -46,26 +43,12 @@ def _print_needs(out: Console, built: Built) -> None:
     spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
     facts = (
         ("spills", f"{spills} bytes" if spills else "none"),
-        ("shared memory", f"{plan.shared_bytes} of {SHARED_LIMIT} bytes"),
+        ("shared memory", f"{plan.shared_bytes} of {SHARED_BYTES} bytes"),
         ("stages", stages),
         *(("note", note) for note in plan.notes),
     )
     for name, value in facts:
         out.print(f"{name}: {value}", markup=False)
-
-
-def _threads(role: RolePlan, plan: Plan) -> int:
-    """Of a role's warps: all of its warpgroups', less those of a role beside it."""
-    if role.warps is not None:
-        return role.warps[1] * THREADS_A_WARP
-    beside = sum(r.warps[1] for r in plan.roles if r.first == role.first and r.warps)
-    return role.warpgroups * THREADS_A_WARPGROUP - beside * THREADS_A_WARP
-
-
-def _registers(role: RolePlan, plan: Plan) -> int:
-    """A thread's. Roles in one warpgroup share the number that one of them sets."""
-    beside = [r.registers for r in plan.roles if r.first == role.first and r.registers]
-    return beside[0] if beside else plan.registers_at_entry
 
 
 def _time(done: Compilation, seconds: float) -> str:

@@ -37,7 +37,7 @@ class Statement:
 
 def statements(program: TileProgram, plan: Plan, code: Function) -> tuple[Statement, ...]:
     """Every move and equation of the spec, in the order of its lines."""
-    found = sorted(_moves_and_equations(program), key=lambda item: (item.span.line, item.span.column))
+    found = sorted(moves_and_equations(program), key=lambda item: (item.span.line, item.span.column))
     steps = [(role.name, where, operation) for role in plan.roles for where, operation in _walk(role.body, ())]
     return tuple(
         Statement(
@@ -52,11 +52,12 @@ def statements(program: TileProgram, plan: Plan, code: Function) -> tuple[Statem
 
 def unclaimed(program: TileProgram, code: Function) -> int:
     """How many instructions stem from no move or equation: set-up, work decoding, loop counters."""
-    lines = {n for item in _moves_and_equations(program) for n in _lines(item)}
+    lines = {n for item in moves_and_equations(program) for n in _lines(item)}
     return sum(not _stems_from(i, program.source.name, lines) for i in code.instructions)
 
 
-def _moves_and_equations(program: TileProgram) -> tuple[Move | Definition, ...]:
+def moves_and_equations(program: TileProgram) -> tuple[Move | Definition, ...]:
+    """Those of the spec, moves first."""
     return (*program.moves, *program.definitions)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -47,7 +47,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One machine instruction. `places` has its source line first, then where that was inlined, outwards."""
+    """One machine instruction. `places` has its source line first, then where that was inlined, outwards. labels: those
+    in front of it."""
 
     address: int
     predicate: str  # "@P0", "@!UP1", or ""
@@ -55,6 +56,7 @@ class Instruction:
     operands: tuple[str, ...]
     places: tuple[Place, ...] = ()
     target: int | None = None  # of a branch, or of BSSY: an address
+    labels: tuple[str, ...] = ()
 
     def is_a(self, *names: str) -> bool:
         """Whether the opcode is one of these, modifiers beyond those named allowed."""
@@ -180,8 +182,8 @@ def parse_sass(text: str) -> Sass:
         if m := _INSTRUCTION.match(line):
             address = int(m[1], 16)
             labels.update((label, address) for label in waiting)
+            found.append(Instruction(address, m[2] or "", m[3], _operands(m[4]), tuple(places), labels=tuple(waiting)))
             waiting.clear()
-            found.append(Instruction(address, m[2] or "", m[3], _operands(m[4]), tuple(places)))
             fresh = False
         elif m := _PLACE.match(line):
             if not fresh:
@@ -205,4 +207,4 @@ def _resolved(i: Instruction, labels: dict[str, int]) -> Instruction:
     m = _TARGET.search(i.operands[-1]) if i.operands else None
     if m is None or m[1] not in labels:
         return i
-    return Instruction(i.address, i.predicate, i.opcode, i.operands, i.places, labels[m[1]])
+    return replace(i, target=labels[m[1]])

@@ -33,6 +33,12 @@ def inside(lines: Iterable[Line], levels: int = 1) -> list[Line]:
     return [line.inside(levels) for line in lines]
 
 
+def without_margin(line: str) -> tuple[str, int | None]:
+    """A generated line without its margin, and the spec line that stood there."""
+    margin = _IN_MARGIN.search(line)
+    return (line[: margin.start()], int(margin[1])) if margin else (line, None)
+
+
 def directed(text: str, own_file: str, spec_file: str) -> str:
     """The text for the compiler: `#line` before each line that does not follow from the line before it.
 
@@ -42,13 +48,13 @@ def directed(text: str, own_file: str, spec_file: str) -> str:
     out: list[str] = []
     here: tuple[str, int] = (own_file, 1)  # what the compiler takes the next line to be
     for number, line in enumerate(text.splitlines(), 1):
-        margin = _IN_MARGIN.search(line)
-        wanted = (spec_file, int(margin[1])) if margin else (own_file, number)
-        if not margin and (not line.strip() or line.lstrip().startswith("//")):
+        code, spec_line = without_margin(line)
+        wanted = (own_file, number) if spec_line is None else (spec_file, spec_line)
+        if spec_line is None and (not line.strip() or line.lstrip().startswith("//")):
             wanted = here
         if wanted != here:
             name = wanted[0].replace("\\", "\\\\").replace('"', '\\"')
             out.append(f'#line {wanted[1]} "{name}"')
-        out.append(line[: margin.start()] if margin else line)
+        out.append(code)
         here = (wanted[0], wanted[1] + 1)
     return "\n".join(out) + "\n"
