@@ -248,6 +248,7 @@ def test_all_faults_of_a_text_come_at_once() -> None:
 
 def test_a_program_ends() -> None:
     assert "the program runs past its end" in faults("    s_nop 1\n")[0]
+    assert "the program runs past its end" in faults("    s_branch end\nend:\n")[0]
 
 
 @settings(max_examples=300, deadline=None)

@@ -65,7 +65,8 @@ def verify(program: Program, spans: Sequence[Span] | None = None) -> list[Diagno
             case _:
                 wrong = []
         found += [fault(Code.MLS_PROGRAM, span, what=what) for what in wrong]
-    if not program.instructions or program.instructions[-1].name not in ("s_endpgm", "s_branch"):
+    last = next((line for line in reversed(program.lines) if isinstance(line, Instruction | Label)), None)
+    if not isinstance(last, Instruction) or last.name not in ("s_endpgm", "s_branch"):
         found.append(fault(Code.MLS_PROGRAM, places[-1] if places else None, what="the program runs past its end"))
     return found
 

@@ -99,7 +99,7 @@ def flow_of(program: Program, spans: list[Span]) -> Flow:
         last = sites[end - 1].instruction
         target = _target(last)
         after = [] if last.name in _ENDS or k + 2 == len(bounds) else [k + 1]
-        if target is not None and labels[target] < len(sites):
+        if target is not None:
             after.append(number[labels[target]])
         blocks.append(Block(k, tuple(sites[start:end]), tuple(after)))
     before: list[list[int]] = [[] for _ in blocks]
