@@ -103,6 +103,22 @@ def test_random_shapes_are_right() -> None:
     assert [f for f in found if not f["right"]] == []
 
 
+def test_an_output_without_an_axis_of_the_grid_is_stored_once() -> None:
+    text = """kernel apart {
+      size   K
+      input  X: bf16[320, 64]
+      input  Z: bf16[K, 320, 64]
+      output Y: f32[320, 64]
+      output W: bf16[K, 320, 64]
+      axis   b in 320, j in 64, k in K
+      tile x[b, j] = X[b, j]
+      tile z[b, j] = Z[k, b, j]
+      Y[b, j]    = softmax[j](x[b, j])
+      W[k, b, j] = z[b, j]
+    }"""
+    check(load(Source("t.tile", text), {}), {"K": 3})
+
+
 # ---- the program ----
 
 

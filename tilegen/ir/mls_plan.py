@@ -13,8 +13,9 @@ Conventions
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Fragment, FragmentOperand, ItemTable, Operation, TensorShape
@@ -207,6 +208,11 @@ class Restore:
 
 
 MlsOperation: TypeAlias = "Operation | ReadItem | Aim | Fetch | ReadFrom | WaitLoads | Barrier | WaveProduct | Restore"
+
+
+def within(body: Sequence[MlsOperation]) -> tuple[Operation, ...]:
+    """A body for the loops and branches of `plan`, whose types know its own operations alone."""
+    return cast("tuple[Operation, ...]", tuple(body))
 
 
 @dataclass(frozen=True)

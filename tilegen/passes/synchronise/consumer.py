@@ -16,7 +16,6 @@ from tilegen.ir.folded import (
     FoldedOp,
     Output,
     Product,
-    Reduce,
     Rescale,
 )
 from tilegen.ir.plan import (
@@ -56,14 +55,13 @@ from tilegen.passes.synchronise.edges import due_next, edge_at
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, keeps_one, layout
 from tilegen.passes.synchronise.mend import mend
-from tilegen.passes.synchronise.rows import row_part
+from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale, sides
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
 from tilegen.syntax.span import Span
 
 ORDER_ID = 1  # named barrier 0 is __syncthreads
-_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class Consumer:
     # ---- states and residents ----
 
     def _initial_states(self) -> None:
-        """The states of folds that begin with a constant: the others begin with their loop (`_begin`)."""
+        """The states of folds that begin with a constant: the others begin with their loop (`beginnings`)."""
         stream = self.c.stream
         # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
         again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
@@ -143,20 +141,11 @@ class Consumer:
         for o in self.c.scheduled.program.ops:
             if not carried(o, stream) or o.name in self.begun:
                 continue
-            value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
-            begins = isinstance(o, Exponent | Reduce) and o.start is not None
-            if not begins:
-                self.out.append(Init(name, value, o.span, o.statement))
-            if isinstance(o, Exponent) and not begins and (again or o.name in self.c.scheduled.stale):
+            if not begins(o):
+                self.out.append(Init(name, initial_value(o), o.span, o.statement))
+            if isinstance(o, Exponent) and not begins(o) and (again or o.name in self.c.scheduled.stale):
                 self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
-
-    def _begin(self, phase: Stream) -> None:
-        """The states that begin with a value computed before their loop."""
-        for step in phase.steps:
-            o = self.c.scheduled.op(step.op)
-            if isinstance(o, Exponent | Reduce) and o.start is not None and carried(o, self.c.stream):
-                self.out += self.values.begin(o)
 
     def _fill(self, phase: Stream, plan: Layout) -> None:
         """Zeros for accumulators that begin with their first product, where there is none."""
@@ -268,7 +257,7 @@ class Consumer:
                     self._wait_full(t)
         plan = layout(phase, self.c.scheduled)
         self.out += plan.own_lets if self.c.tabled else (*plan.lets, *plan.own_lets)
-        self._begin(phase)
+        self.out += beginnings(phase, self.c, self.values)
         self.values.hoist_loads(phase, self.out)
         if plan.peeled:
             self._peeled(phase, plan, ending)
@@ -450,14 +439,8 @@ class Consumer:
                     self._batch(item, first=taking[:1] == [item], last=taking[-1:] == [item])
             else:
                 o = self.c.scheduled.op(item.op)
-                if isinstance(o, Rescale) and not carried(self.c.scheduled.op(o.source), self.c.stream):
-                    continue  # a fold of one tile has no older exponent
-                if (
-                    isinstance(o, Rescale)
-                    and isinstance(phase, Stream)
-                    and (o.source not in active or o.exponent not in self.values.moving)
-                ):
-                    continue  # nothing is accumulated yet, or its exponent is final
+                if isinstance(o, Rescale) and nothing_to_rescale(o, phase, active, self.c, self.values):
+                    continue
                 self._step(item, o, masked)
 
     def _reads_in_flight(self, group: ScaledSum) -> bool:
@@ -515,14 +498,7 @@ class Consumer:
             self._retire_all(batch.span)
 
     def _mma(self, o: Product, step: Step) -> tuple[Mma, set[str]]:
-        a, b = o.a, o.b
-        s = self.c.scheduled
-        if b in self.c.tiles and a in self.c.tiles:
-            in_a, in_b = (any(row_part(n, s) for n in self.c.tiles[x].move.axes) for x in (a, b))
-            if in_b and not in_a:
-                a, b = b, a
-        if b not in self.c.tiles:
-            a, b = b, a
+        a, b = sides(o, self.c)
         (contracted,) = o.over
         gb = self.c.tiles[b]
         check_product_tile(gb, contracted, o.span, o.statement)
@@ -534,8 +510,6 @@ class Consumer:
         left: SlotOperand | FragmentOperand | BufferOperand
         if a in self.c.tiles:
             ga = self.c.tiles[a]
-            if {p.axis for n in ga.move.axes if (p := row_part(n, s))} != set(s.workers.axes):
-                fail(Code.PRODUCT_ROWS, o.span, product=o.statement, tile=a, rows=s.workers.names)
             check_product_tile(ga, contracted, o.span, o.statement)
             apart = self.c.rings[a].parts > 1
             left = self._slot_operand(a, operand(ga, contracted, by_rows=not apart))

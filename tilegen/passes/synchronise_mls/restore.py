@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.ir.folded import Product
-from tilegen.ir.mls_plan import MlsOperation, Restore
+from tilegen.ir.mls_plan import MlsOperation, Restore, within
 from tilegen.ir.plan import For, If, IfSpoiled, Init, Let
 from tilegen.ir.scheduled import Stream
 from tilegen.ir.uniform import Int, Sym, from_poly, op
@@ -28,7 +28,7 @@ def restore(phase: Stream, c: Context, values: Values) -> list[MlsOperation]:
         tiles = [t for t in c.tiles_of(o) if c.scanned(t)]
         if isinstance(o, Product) and tiles:
             body = (*plan.cuts(RESTORED), *_blocks(o, tiles[0], plan, c, values))
-            out.append(IfSpoiled(tiles[0], body, o.span, o.statement))  # type: ignore[arg-type]
+            out.append(IfSpoiled(tiles[0], within(body), o.span, o.statement))
     return out
 
 
@@ -39,7 +39,7 @@ def _blocks(o: Product, tile: str, plan: Layout, c: Context, values: Values) -> 
     time, begin, at = Sym(plan.time), f"{axis}.begin", f"{axis}.at"
     end = op("min", op("add", begin, s.role(axis).block), extent(s.program.tile.axis(axis)))
     position = Let(f"{axis}.0", Sym(at), span)
-    each = For(at, Sym(begin), end, (position, *_position(o, tile, c, values)), "positions", span, name)  # type: ignore[arg-type]
+    each = For(at, Sym(begin), end, within((position, *_position(o, tile, c, values))), "positions", span, name)
     first = Let(begin, op("mul", plan.block(time), s.role(axis).block), span)
     cut = If(plan.straddles(time, RESTORED), (first, each), span, name)
     return (For(time.name, Int(0), plan.count, (cut,), "blocks that rows see in part", span, name),)

@@ -7,34 +7,44 @@ load, wait and meet again. Nothing else needs a wait: what a wave reads from LDS
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.folded import Exponent, FoldedOp, Output, Product, Reduce, Rescale
-from tilegen.ir.mls_plan import WAVES, Barrier, MlsOperation, MlsPlan, ReadItem, TileOperand, WaitLoads, WaveProduct
+from tilegen.ir.folded import Exponent, FoldedOp, Output, Product, Rescale
+from tilegen.ir.mls_plan import (
+    WAVES,
+    Barrier,
+    MlsOperation,
+    MlsPlan,
+    ReadItem,
+    TileOperand,
+    WaitLoads,
+    WaveProduct,
+    within,
+)
 from tilegen.ir.plan import (
     For,
     FragmentOperand,
     If,
     Init,
-    IntValue,
     ItemTable,
     Let,
+    Operation,
     QuadReduce,
     Ring,
     TensorShape,
-    Value,
 )
 from tilegen.ir.scheduled import Batch, Item, Phase, Scheduled, Step, Straight, Stream
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
+from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
-from tilegen.passes.synchronise.geometry import tile_geometry
+from tilegen.passes.synchronise.geometry import position, tile_geometry
 from tilegen.passes.synchronise.hopper import check_factors, tiles_in_shared
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
-from tilegen.passes.synchronise.rows import check_rows, row_part
+from tilegen.passes.synchronise.rows import check_rows
 from tilegen.passes.synchronise.sequences import sequence_table, unit_lets
+from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale, sides
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, split_lets, total_items
@@ -42,7 +52,6 @@ from tilegen.passes.synchronise_mls.restore import restore
 from tilegen.passes.synchronise_mls.rings import aim, fetch, read_from, rings
 
 STEP = 16  # columns and contracted positions of a matrix instruction
-_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
@@ -89,22 +98,9 @@ def _items(s: Scheduled, body: tuple[MlsOperation, ...]) -> ItemTable:
 def _scalars(
     program: TileProgram, body: tuple[MlsOperation, ...], table: ItemTable | None
 ) -> tuple[tuple[str, bool], ...]:
-    used = set(_names(body)) - set(table.fields if table else ())
+    used = set(symbols_in(body)) - set(table.fields if table else ())
     found = [(z.name, False) for z in program.sizes if z.name in used]
     return (*found, *((x.name, x.dtype.is_float) for x in program.scalars if x.name in used))
-
-
-def _names(node: object) -> Iterator[str]:
-    if isinstance(node, Sym | Value):
-        yield node.name
-    elif isinstance(node, IntValue):
-        yield from symbols(node.value)
-    elif is_dataclass(node) and not isinstance(node, type):
-        for f in fields(node):
-            yield from _names(getattr(node, f.name))
-    elif isinstance(node, tuple):
-        for item in node:
-            yield from _names(item)
 
 
 @dataclass
@@ -138,27 +134,19 @@ class _Waves:
         if self.c.tiles:  # what an item without blocks has brought and not read
             self.out.append(WaitLoads(s.span))
         constants: tuple[MlsOperation, ...] = tuple(self.values.constants())
-        return prune((*constants, *self.out))  # type: ignore[arg-type]
+        return prune(within((*constants, *self.out)))
 
     def _initial_states(self) -> None:
-        """The states of folds that begin with a constant: the others begin with their loop (`_begin`)."""
+        """The states of folds that begin with a constant: the others begin with their loop (`beginnings`)."""
         again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
         for o in self.c.scheduled.program.ops:
             if not carried(o, self.c.stream):
                 continue
-            value = float("-inf") if isinstance(o, Exponent) else _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
             name = self.values.state(o)
-            if isinstance(o, Exponent | Reduce) and o.start is not None:
-                continue
-            self.out.append(Init(name, value, o.span, o.statement))
-            if isinstance(o, Exponent) and again:
-                self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
-
-    def _begin(self, phase: Stream) -> None:
-        for step in phase.steps:
-            o = self.c.scheduled.op(step.op)
-            if isinstance(o, Exponent | Reduce) and o.start is not None and carried(o, self.c.stream):
-                self.out += self.values.begin(o)
+            if not begins(o):
+                self.out.append(Init(name, initial_value(o), o.span, o.statement))
+                if isinstance(o, Exponent) and again:
+                    self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
 
     def _arrive(self, tiles: list[str], phase: Phase) -> None:
         """Resident tiles are there: this wave's loads done, then everybody's."""
@@ -173,8 +161,9 @@ class _Waves:
         plan = layout(phase, s)
         assert not plan.peeled, "distances are 0 on this machine"
         self.out += (*plan.lets, *plan.own_lets)
-        self._begin(phase)
-        self.values.hoist_loads(phase, self.out)  # type: ignore[arg-type]
+        hoisted = beginnings(phase, self.c, self.values)
+        self.values.hoist_loads(phase, hoisted)
+        self.out += hoisted
         streamed = list(
             dict.fromkeys(t for x in phase.steps for t in self.c.tiles_of(s.op(x.op)) if self.c.streamed(t))
         )
@@ -185,7 +174,7 @@ class _Waves:
         self.loops += 1
         if depth > 1:
             first = self._fetches(streamed, plan, Int(0), depth)
-            self.out.append(If(op("gt", plan.count, 0), first, phase.span))  # type: ignore[arg-type]
+            self.out.append(If(op("gt", plan.count, 0), within(first), phase.span))
         if not streamed or depth == 1:
             self._arrive(residents, phase)
         for part in plan.segments:
@@ -198,11 +187,11 @@ class _Waves:
         if isinstance(part, Rounds):
             inner = tuple(self._segment(phase, plan, x, streamed, depth) for x in part.segments)
             body = (*part.lets, *inner)
-            return For(part.var, Int(0), Int(part.count), body, part.label, phase.span)  # type: ignore[arg-type]
+            return For(part.var, Int(0), Int(part.count), within(body), part.label, phase.span)
         saved, self.out = self.out, []
         self._iteration(phase, plan, part.masked, streamed, depth)
         body, self.out = tuple(self.out), saved
-        return For(plan.time, part.start, part.stop, body, part.label, phase.span)  # type: ignore[arg-type]
+        return For(plan.time, part.start, part.stop, within(body), part.label, phase.span)
 
     def _iteration(self, phase: Stream, plan: Layout, masked: bool, streamed: list[str], depth: int) -> None:
         axis, span, time = phase.axis, phase.span, Sym(plan.time)
@@ -211,7 +200,7 @@ class _Waves:
             self.out += [WaitLoads(span), Barrier(span)]
             ahead = op("add", time, 1)
             more = self._fetches(streamed, plan, ahead, depth)
-            self.out.append(If(op("lt", ahead, plan.count), more, span))  # type: ignore[arg-type]
+            self.out.append(If(op("lt", ahead, plan.count), within(more), span))
         elif streamed:
             self.out += [Barrier(span), *self._fetches(streamed, plan, time, depth), WaitLoads(span), Barrier(span)]
         self.out.append(Let(f"{axis}.0", op("mul", plan.block(time), block), span))
@@ -222,10 +211,10 @@ class _Waves:
         """Loads of the block that is visited at a time, into its stage."""
         axis = plan.stream.axis
         block = self.c.scheduled.role(axis).block
-        position, stage = f"{axis}.0", op("mod", time, depth)
-        loads: list[MlsOperation] = [Let(position, op("mul", plan.block(time), block), plan.stream.span)]
+        begin, stage = f"{axis}.0", op("mod", time, depth)
+        loads: list[MlsOperation] = [Let(begin, op("mul", plan.block(time), block), plan.stream.span)]
         loads += [fetch(t, stage, self.c) for t in tiles]
-        return rename(tuple(loads), position, f"{axis}.next")  # type: ignore[arg-type]
+        return rename(within(loads), begin, f"{axis}.next")
 
     # ---- what is computed ----
 
@@ -238,23 +227,32 @@ class _Waves:
                     self._product(step, masked)
                 continue
             o = self.c.scheduled.op(item.op)
-            if isinstance(o, Rescale) and self._nothing_to_rescale(o, phase, active):
+            if isinstance(o, Rescale) and nothing_to_rescale(o, phase, active, self.c, self.values):
                 continue
             self._step(o, masked)
 
-    def _nothing_to_rescale(self, o: Rescale, phase: Phase, active: set[str]) -> bool:
-        if not carried(self.c.scheduled.op(o.source), self.c.stream):
-            return True  # a fold of one tile has no older exponent
-        return isinstance(phase, Stream) and (o.source not in active or o.exponent not in self.values.moving)
-
     def _step(self, o: FoldedOp, masked: bool) -> None:
         if isinstance(o, Output):
-            self.stores.emit(o, self.values, self.out)  # type: ignore[arg-type]
+            stored: list[Operation] = []
+            self.stores.emit(o, self.values, stored)
+            first = self._first_of(o)
+            self.out += stored if first == Int(1) else [If(first, tuple(stored), o.span, o.statement)]
             return
         made = self.values.lower(o, masked)
         self.out += made.operations
         if made.partial:
             self.partials[made.partial[0]] = made.partial[1]
+
+    def _first_of(self, o: Output) -> Uniform:
+        """Whether the item is the first of those that differ only in axes that an output does not have: it is stored
+        once."""
+        s = self.c.scheduled
+        reach = with_parts(s.program.tile, o.axes)
+        first: Uniform = Int(1)
+        for role in s.roles:
+            if role.role == "grid" and role.axis not in reach:
+                first = op("and", first, op("eq", position(role.axis, s), 0))
+        return first
 
     def _combine_partials(self, phase: Stream) -> None:
         for name, kind in self.partials.items():
@@ -262,14 +260,10 @@ class _Waves:
         self.partials.clear()
 
     def _product(self, step: Step, masked: bool) -> None:
-        s, c = self.c.scheduled, self.c
-        o = s.op(step.op)
+        c = self.c
+        o = c.scheduled.op(step.op)
         assert isinstance(o, Product)
-        a, b = o.a, o.b
-        if b not in c.tiles or (
-            a in c.tiles and any(row_part(n, s) for n in c.tiles[b].move.axes) and not self._has_rows(a)
-        ):
-            a, b = b, a
+        a, b = sides(o, c)
         (contracted,) = o.over
         right = self._operand(b, contracted, by_group=False)
         g = c.tiles[b]
@@ -277,9 +271,6 @@ class _Waves:
         depth = g.depth(contracted)
         left: TileOperand | FragmentOperand
         if a in c.tiles:
-            axes = {p.axis for x in c.tiles[a].move.axes if (p := row_part(x, s))}
-            if axes != set(s.workers.axes):
-                fail(Code.PRODUCT_ROWS, o.span, product=o.statement, tile=a, rows=s.workers.names)
             left = self._operand(a, contracted, by_group=True)
         else:
             operand = self.values.operand(a)
@@ -291,9 +282,6 @@ class _Waves:
         begins, clean = not carried(o, c.stream), masked and c.scanned(b)
         made = WaveProduct(o.name, accumulator, left, right, n, depth, o.dtype, begins, clean, o.span, o.statement)
         self.out.append(made)
-
-    def _has_rows(self, tile: str) -> bool:
-        return any(row_part(n, self.c.scheduled) for n in self.c.tiles[tile].move.axes)
 
     def _operand(self, tile: str, contracted: str, *, by_group: bool) -> TileOperand:
         along = "cols" if self.c.tiles[tile].col_axis == contracted else "rows"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilegen.ir.uniform import Int as UInt
 from tilegen.ir.uniform import Sym, Uniform
-from tilegen.targets.mls.program import Coordinate, Int, Operand, Part
+from tilegen.targets.mls.program import SGPR, VGPR, Coordinate, Int, Operand, Part
 
 
 def summed(e: Uniform, names: Mapping[str, Operand]) -> tuple[tuple[Operand, ...], int] | None:
@@ -32,6 +32,8 @@ def coordinate(at: Operand, limit: Operand | None = None, *more: Operand | str) 
         if isinstance(x, Int):
             constant += x.value
         else:
-            parts.append(Part(x))  # type: ignore[arg-type]
+            assert isinstance(x, SGPR | VGPR | str), x
+            parts.append(Part(x))
     bound = limit.value if isinstance(limit, Int) else limit
-    return Coordinate(tuple(parts), constant, bound)  # type: ignore[arg-type]
+    assert isinstance(bound, SGPR | int | None), bound
+    return Coordinate(tuple(parts), constant, bound)

@@ -1,0 +1,58 @@
+"""Which factor of a product has the rows, and what folds and their states begin with: the same on every machine."""
+
+from __future__ import annotations
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Exponent, FoldedOp, Product, Reduce, Rescale
+from tilegen.ir.plan import Operation
+from tilegen.ir.scheduled import Phase, Stream
+from tilegen.passes.synchronise.context import Context, carried
+from tilegen.passes.synchronise.rows import row_part
+from tilegen.passes.synchronise.values import Values
+
+_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+
+
+def sides(o: Product, c: Context) -> tuple[str, str]:
+    """A product's factors, the one with the rows first; the second is a tile. Raises TilegenError for a tile with other
+    rows than the workers'."""
+    a, b = o.a, o.b
+    s = c.scheduled
+    if a in c.tiles and b in c.tiles:
+        in_a, in_b = (any(row_part(n, s) for n in c.tiles[x].move.axes) for x in (a, b))
+        if in_b and not in_a:
+            a, b = b, a
+    if b not in c.tiles:
+        a, b = b, a
+    if a in c.tiles and {p.axis for n in c.tiles[a].move.axes if (p := row_part(n, s))} != set(s.workers.axes):
+        fail(Code.PRODUCT_ROWS, o.span, product=o.statement, tile=a, rows=s.workers.names)
+    return a, b
+
+
+def initial_value(o: FoldedOp) -> float:
+    """What the state of a fold that begins with no other value holds at first."""
+    if isinstance(o, Exponent):
+        return float("-inf")
+    return _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
+
+
+def begins(o: FoldedOp) -> bool:
+    """Whether a fold begins with a value of its own."""
+    return isinstance(o, Exponent | Reduce) and o.start is not None
+
+
+def beginnings(phase: Stream, c: Context, values: Values) -> list[Operation]:
+    """The states of a loop's folds that begin with a value computed before it."""
+    out: list[Operation] = []
+    for step in phase.steps:
+        o = c.scheduled.op(step.op)
+        if isinstance(o, Exponent | Reduce) and begins(o) and carried(o, c.stream):
+            out += values.begin(o)
+    return out
+
+
+def nothing_to_rescale(o: Rescale, phase: Phase, active: set[str], c: Context, values: Values) -> bool:
+    """Whether a state has no older exponent, or there is no state yet, or its exponent is final."""
+    if not carried(c.scheduled.op(o.source), c.stream):
+        return True
+    return isinstance(phase, Stream) and (o.source not in active or o.exponent not in values.moving)
