@@ -358,7 +358,7 @@ def test_the_evidence_of_a_spec_its_ptx_and_its_cubin_agree(built: tuple[Path, s
     ptx = evidence(re.sub(r"^\S+ +", "", shown, flags=re.M))  # behind the PTX instruction, what it becomes
     assert re.search(r"^wgmma\.mma_async +HGMMA +warpgroup product +\d+ *$", shown, re.M)
     assert spec == cubin
-    assert len(spec) == 10
+    assert len(spec) == 12
     for name in ("UTMALDG", "HGMMA", "ELECT", "USETMAXREG", "SYNCS.ARRIVE.TRANS64"):
         assert ptx[name] > 0
         assert cubin[name] > 0

@@ -15,6 +15,7 @@ from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.inspect.evidence import FEATURES, Evidence, in_ptx, in_sass
+from tilegen.inspect.moving import MOVING_HEADER, Moving, moving_row, movings
 from tilegen.inspect.places import with_true_places
 from tilegen.inspect.statements import Statement, statements, unclaimed
 from tilegen.syntax.reading import read_source
@@ -88,7 +89,16 @@ def _inspect_spec(out: Console, wanted: Wanted) -> None:
         out.print()
         print_evidence(out, (in_sass(code),))
         out.print()
+        if moved := movings(done.program, variant.plan, code):
+            print_movings(out, moved)
+            out.print()
     print_summary(out, done, seconds)
+
+
+def print_movings(out: Console, moved: tuple[Moving, ...]) -> None:
+    """One row a tile: what bringing one block of it takes."""
+    out.print("what one block of a tile takes, of all warps together; registers: vector + uniform")
+    out.print(table(MOVING_HEADER, [moving_row(m) for m in moved]))
 
 
 def _print_statement(out: Console, spec: Path, statement: Statement) -> None:

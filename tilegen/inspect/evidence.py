@@ -43,6 +43,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     _feature("ELECT", "one elected thread", "elect.sync", r"elect\.sync\b"),
     _feature("HGMMA", "warpgroup product", "wgmma.mma_async", r"wgmma\.mma_async\b"),
+    _feature("HMMA", "product of a warp", "mma.sync", r"mma\.sync\b"),
     _feature(
         "UTMASTG",
         "TMA store",
@@ -51,6 +52,12 @@ FEATURES: tuple[Feature, ...] = (
     ),
     _feature("USETMAXREG", "registers moved between roles", "setmaxnreg", r"setmaxnreg\b"),
     _feature("LDGSTS", "copy without TMA", "cp.async.ca|cg.shared", r"cp\.async\.c[ag]\.shared"),
+    _feature(
+        "ARRIVES.LDGSTSBAR",
+        "copies without TMA signal a barrier",
+        "cp.async.mbarrier.arrive",
+        r"cp\.async\.mbarrier\.arrive\b",
+    ),
     _feature("LDL", "spilled: local load", "ld.local", r"ld\.local\b"),
     _feature("STL", "spilled: local store", "st.local", r"st\.local\b"),
 )

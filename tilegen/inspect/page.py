@@ -11,6 +11,8 @@ from tilegen.checks.resources import SHARED_BYTES
 from tilegen.inspect.budget import REGISTER_FILE, areas, budgets
 from tilegen.inspect.evidence import FEATURES, Evidence, in_sass
 from tilegen.inspect.listings import key_of, listings
+from tilegen.inspect.moving import MOVING_HEADER, moving_row, movings
+from tilegen.inspect.places import with_true_places
 from tilegen.inspect.timeline import LOAD, PRODUCT, timeline
 from tilegen.ir.tile import TileProgram
 from tilegen.resources import resource
@@ -40,6 +42,7 @@ def page(title: str, program: TileProgram, variants: Sequence[Shown]) -> str:
             variants=[_variant(program, shown) for shown in variants],
             shared_limit=SHARED_BYTES,
             register_file=REGISTER_FILE,
+            moving_header=MOVING_HEADER,
             load_units=LOAD,
             product_units=PRODUCT,
         )
@@ -61,6 +64,7 @@ def _environment() -> Environment:
 def _variant(program: TileProgram, shown: Shown) -> dict[str, object]:
     built = shown.built
     texts = listings(program, built)
+    functions = parse_sass(built.sass).functions
     spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
     return {
         "heading": shown.heading,
@@ -71,7 +75,8 @@ def _variant(program: TileProgram, shown: Shown) -> dict[str, object]:
         "areas": areas(built.plan),
         "budgets": budgets(built.plan),
         "spills": spills,
-        "evidence": _evidence([in_sass(function) for function in parse_sass(built.sass).functions]),
+        "evidence": _evidence([in_sass(function) for function in functions]),
+        "movings": [moving_row(m) for m in movings(program, built.plan, with_true_places(functions[0], built.ptx))],
     }
 
 
