@@ -22,7 +22,7 @@ from tests.fuzz.ptx import PTX  # noqa: E402
 from tests.fuzz.runner import Suite, Tally, fuzz, one  # noqa: E402
 from tests.fuzz.specs import SPECS  # noqa: E402
 
-SUITES = {suite.name: suite for suite in (SPECS, PLANS, PTX)}
+SUITES = {suite.name: suite for suite in (PLANS, PTX, SPECS)}
 COUNTS = {"specs": 20_000, "plans": 5_000, "ptx": 5_000}
 SHOWN = 12  # outcomes a suite
 
@@ -37,17 +37,22 @@ def main() -> int:
     for n, (name, count) in enumerate(wanted.items()):
         # what is left of the time is shared out evenly to the suites that are left
         share = None if end is None else time.monotonic() + (end - time.monotonic()) / (len(wanted) - n)
-        tallies[name] = fuzz(
-            SUITES[name],
-            (f"{arguments.seed} {k}" for k in range(count)),
-            lambda limit=share: limit is not None and time.monotonic() > limit,
-        )
+        tallies[name] = _fuzz(SUITES[name], arguments.seed, count, share)
         print(_shown(name, tallies[name]), flush=True)
     report = _report(tallies, arguments.seed)
     if arguments.output:
         arguments.output.write_text(report, encoding="utf-8")
         print(f"wrote {arguments.output}")
     return 1 if any(t.findings for t in tallies.values()) else 0
+
+
+def _fuzz(suite: Suite, seed: str, count: int, end: float | None) -> Tally:
+    return fuzz(
+        suite,
+        (f"{seed} {k}" for k in range(count)),
+        lambda: end is not None and time.monotonic() > end,
+        lambda f: print(f"FOUND {suite.name} {f.seed} ({f.origin}): {f.what.strip()}", flush=True),
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -67,6 +72,8 @@ def _again(told: str) -> int:
     print(suite.make(random.Random(f"{name} {seed}")).text)
     tally = Tally()
     one(suite, seed, tally)
+    for finding in tally.findings:
+        print(finding.what)
     print(_shown(name, tally))
     return 1 if tally.findings else 0
 
@@ -76,8 +83,6 @@ def _shown(name: str, tally: Tally) -> str:
     lines += [f"  {count:6} {outcome}" for outcome, count in tally.outcomes.most_common(SHOWN)]
     if rest := sum(count for _, count in tally.outcomes.most_common()[SHOWN:]):
         lines.append(f"  {rest:6} others, of {len(tally.outcomes) - SHOWN} kinds")
-    for finding in tally.findings:
-        lines.append(f"  FOUND {name} {finding.seed} ({finding.origin}): {finding.what.strip()}")
     return "\n".join(lines)
 
 

@@ -15,8 +15,7 @@ from types import FrameType
 from tilegen.diagnostics.core import TilegenError
 
 LIMIT = 10.0  # seconds of the processor that a case may take
-# Diagnostics that say that tilegen itself is at fault: answers to damaged plans, findings for damaged specs.
-BLAMES = ("this is a fault of tilegen",)
+_BLAME = "this is a fault of tilegen"  # how such diagnostics begin: answers to damaged plans, findings for specs
 
 
 class TookTooLongError(BaseException):
@@ -62,14 +61,22 @@ class Tally:
     seconds: float = 0.0
 
 
-def fuzz(suite: Suite, seeds: Iterator[str], stop: Callable[[], bool] = lambda: False) -> Tally:
-    """Make and run a case a seed, until `stop` says that time is up."""
+def fuzz(
+    suite: Suite,
+    seeds: Iterator[str],
+    stop: Callable[[], bool] = lambda: False,
+    tell: Callable[[Finding], None] = lambda finding: None,
+) -> Tally:
+    """Make and run a case a seed, until `stop` says that time is up. `tell` gets each finding when it is made."""
     tally = Tally()
     begun = time.perf_counter()
     for seed in seeds:
         if stop():
             break
+        known = len(tally.findings)
         one(suite, seed, tally)
+        for finding in tally.findings[known:]:
+            tell(finding)
     tally.seconds = time.perf_counter() - begun
     return tally
 
@@ -83,8 +90,7 @@ def one(suite: Suite, seed: str, tally: Tally) -> None:
             outcome = suite.run(case)
     except TilegenError as error:
         outcome = error.diagnostics[0].code
-        blamed = [d for d in error.diagnostics if any(fix.startswith(BLAMES) for fix in d.fixes)]
-        if suite.trusted and blamed:
+        if suite.trusted and blames(error):
             tally.findings.append(Finding(seed, case.origin, str(error), case.text))
     except TookTooLongError:
         outcome = f"over {LIMIT:.0f} s"
@@ -94,6 +100,11 @@ def one(suite: Suite, seed: str, tally: Tally) -> None:
         tally.findings.append(Finding(seed, case.origin, traceback.format_exc(), case.text))
     tally.outcomes[outcome] += 1
     tally.slowest = max(tally.slowest, (time.process_time() - started, seed))
+
+
+def blames(error: TilegenError) -> bool:
+    """Whether a diagnostic says that tilegen itself is at fault."""
+    return any(fix.startswith(_BLAME) for d in error.diagnostics for fix in d.fixes)
 
 
 @contextmanager

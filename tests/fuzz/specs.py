@@ -1,4 +1,4 @@
-"""Fuzzed specs, through everything between the text and NVRTC."""
+"""Fuzzed specs, through everything between the text and NVRTC, and to MLS programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.fuzz import grammar, plausible
-from tests.fuzz.runner import Case, Suite
+from tests.fuzz.runner import Case, Suite, blames
 from tests.passes.mutations import mutate
 from tilegen.checks.resources import check as check_resources
 from tilegen.checks.trials import check_all
@@ -22,6 +22,7 @@ from tilegen.passes.pipeline import lower_all, to_scheduled
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 from tilegen.targets.hopper.emit import emit
+from tilegen.targets.mls.build import build
 
 ROOT = Path(__file__).parents[2]
 RUN = 8  # of so many plans one is checked at its trial sizes, which takes longer than all else
@@ -57,6 +58,12 @@ def run(case: Case) -> str:
 
 def _run(source: Source) -> str:
     program = load(source, {})
+    for variant in program.variants("mls"):
+        try:
+            build(variant)
+        except TilegenError as error:
+            if blames(error):
+                raise
     plans = lower_all(program)
     faults = [fault for plan in plans for fault in check_resources(plan)]
     if faults:
