@@ -83,8 +83,8 @@ def fuzz(
 
 def one(suite: Suite, seed: str, tally: Tally) -> None:
     """Run the case of a seed and enter what came of it."""
-    started = time.process_time()
     case = suite.make(random.Random(f"{suite.name} {seed}"))
+    started = time.process_time()
     try:
         with within(LIMIT):
             outcome = suite.run(case)

@@ -171,6 +171,11 @@ MEMORY: dict[str, tuple[ir.Plan, str]] = {
     "rank": (edits.descriptor(G, "A", dims=()), "a tensor map has 1 to 5 dimensions, not 0"),
     "descriptor swizzle": (edits.descriptor(G, "A", swizzle=96), "swizzle 96 is none of"),
     "fill": (edits.descriptor(G, "A", fill="one"), 'fill "one" is neither'),
+    "NaN in a product": (edits.descriptor(G, "A", fill="nan"), "a is filled with NaN outside its tensor"),
+    "NaN of whole numbers": (
+        edits.descriptor(edits.tensor(G, "A", dtype=DType.I32), "A", fill="nan"),
+        "A holds i32, which has no NaN to be filled with",
+    ),
     "store to an input": (edits.tensor(G, "C", output=False), "C is an input, and stored to"),
     "box": (edits.descriptor(G, "A", dims=(ir.MapDim(1, 64), ir.MapDim(0, 512))), "1 to 256 positions, not 512"),
     "chunk part": (edits.descriptor(G, "A", dims=(ir.MapDim(1, 64, 64), ir.MapDim(0, 128))), 'part "" of a cut'),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.plan_walk import all_operations, parts
 
 SWIZZLES = (0, 32, 64, 128)
 BARRIER_BYTES = 8
@@ -28,7 +28,17 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
     yield from _overlaps(plan)
     for descriptor in plan.descriptors:
         yield from _descriptor(plan, descriptor)
+    filled = {
+        o.slot.ring
+        for _, _, o in all_operations(plan)
+        if isinstance(o, ir.TmaLoad) and plan.descriptor(o.descriptor).fill != "zero"
+    }
     for _, path, operation in all_operations(plan):
+        if isinstance(operation, ir.Mma):
+            for ring in (o.slot.ring for o in parts(operation, ir.SlotOperand) if o.slot.ring in filled):
+                yield Violation(
+                    path, f"{ring} is filled with NaN outside its tensor, and 0 times NaN is no 0 in a product"
+                )
         if isinstance(operation, ir.TmaLoad):
             buffer = plan.buffer(plan.ring(operation.slot.ring).buffer)
             for message in _box(plan, operation, buffer):
@@ -134,6 +144,8 @@ def _descriptor(plan: ir.Plan, descriptor: ir.Descriptor) -> Iterator[Violation]
         yield Violation(here, f'fill "{descriptor.fill}" is neither "zero" nor "nan"')
     if descriptor.store and not tensor.output:
         yield Violation(here, f"{tensor.name} is an input, and stored to")
+    if descriptor.fill == "nan" and not tensor.dtype.is_float:
+        yield Violation(here, f"{tensor.name} holds {tensor.dtype}, which has no NaN to be filled with")
     for dim in descriptor.dims:
         if not 1 <= dim.box <= 256:
             yield Violation(here, f"a box side has 1 to 256 positions, not {dim.box}")
