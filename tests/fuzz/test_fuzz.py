@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,9 +14,13 @@ from tests.fuzz.plan_files import PLANS, plans
 from tests.fuzz.ptx import PTX, launches
 from tests.fuzz.runner import LIMIT, Case, Suite, Tally, fuzz, one
 from tests.fuzz.specs import SPECS
+from tilegen.checks.pipeline import check as check_pipeline
+from tilegen.checks.trials import trials
 from tilegen.diagnostics.core import TilegenError
 from tilegen.emulate.ptx import parse
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
+from tilegen.ir.plan_verify import verify
+from tilegen.ir.uniform import Int
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 
@@ -85,6 +91,19 @@ def test_a_parameter_with_a_reserved_name_is_named() -> None:
     with pytest.raises(TilegenError) as caught:
         load(Source("k.tile", "kernel k(sum: 1 .. 4 = 2) { size M }"), {})
     assert "RESERVED_NAME" in [d.code for d in caught.value.diagnostics]
+
+
+def test_a_deal_that_is_none_is_told() -> None:
+    plan = plan_from_json(plans()["fa3_varlen.0"])
+    table = plan.table
+    assert table is not None
+    assert table.sequences is not None
+    q = table.sequences
+    lets = tuple(replace(let, value=Int(10**6)) if let.name == q.rank else let for let in q.ranking)
+    plan = replace(plan, table=replace(table, sequences=replace(q, ranking=lets)))
+    verify(plan)
+    found = {d.message for trial in islice(trials(plan), 40) for d in check_pipeline(plan, trial)}
+    assert any("a rank that no unit has" in message for message in found), found
 
 
 PTX_CHANGES = [

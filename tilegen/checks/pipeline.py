@@ -19,6 +19,7 @@ from tilegen.checks.shared import Site
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
+from tilegen.ir.deal import DealError
 from tilegen.ir.plan_walk import operations
 from tilegen.ir.uniform import evaluate
 
@@ -51,8 +52,9 @@ def run(
         machine = Machine(plan, cta, regions, observe)
         try:
             _run_cta(machine, symbols, count)
-        except ZeroDivisionError:
-            reason = "it divides by 0 at sizes that a launch may have"
+        except (ZeroDivisionError, DealError) as error:
+            what = str(error) if isinstance(error, DealError) else "it divides by 0"
+            reason = f"at sizes that a launch may have, {what}"
             diagnostics[fault(Code.INVALID_PLAN, None, reason=reason, line=plan.name)] = None
         events += machine.events
         diagnostics.update(dict.fromkeys(machine.diagnostics))

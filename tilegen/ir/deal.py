@@ -19,6 +19,10 @@ _Numbers = npt.NDArray[np.int64]
 _SHORT = 256  # items of one cost that are dealt sooner one by one than all at once
 
 
+class DealError(ValueError):
+    """A table of sequences whose numbers make no deal: a negative number of units, a rank that no unit has."""
+
+
 def deal(table: ItemTable, values: Mapping[str, int], ctas: int) -> npt.NDArray[np.int32]:
     """int32[rounds, ctas, width]: column c lists the items of CTA c in order, then the end mark, at least once.
 
@@ -124,7 +128,7 @@ def items_of(
 ) -> tuple[dict[str, _Numbers], _Numbers]:
     """Every name that an item binds, an entry an item in the order of dealing; and the items' costs.
 
-    `starts`: the tensors of that name, without faults.
+    `starts`: the tensors of that name, without faults. Raises DealError.
     """
     q = table.sequences
     assert q is not None
@@ -136,6 +140,8 @@ def items_of(
         of_sequence |= {lengths.start: at[:-1], lengths.length: np.diff(at)}
     count = len(of_sequence[q.position])
     units = np.broadcast_to(evaluate_all(q.units, constants | of_sequence), (count,))
+    if (units < 0).any():
+        raise DealError("a sequence has fewer than no units")
     sequence = np.repeat(np.arange(count), units)
     of_unit = {name: v[sequence] for name, v in of_sequence.items()}
     of_unit[q.unit] = np.arange(len(sequence)) - np.repeat(np.cumsum(units) - units, units)
@@ -152,7 +158,10 @@ def items_of(
         bound[let.name] = evaluate_all(let.value, bound)
     if not len(sequence):
         return {}, costs
-    unit = order[bound[q.rank]]
+    ranks = np.broadcast_to(bound[q.rank], bound[table.item].shape)
+    if ((ranks < 0) | (ranks >= len(order))).any():
+        raise DealError("an item has a rank that no unit has")
+    unit = order[ranks]
     bound |= {name: v[unit] for name, v in of_unit.items()}
     return _followed(table, bound), costs[unit]
 

@@ -35,10 +35,9 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
     }
     for _, path, operation in all_operations(plan):
         if isinstance(operation, ir.Mma):
-            for ring in (o.slot.ring for o in parts(operation, ir.SlotOperand) if o.slot.ring in filled):
-                yield Violation(
-                    path, f"{ring} is filled with NaN outside its tensor, and 0 times NaN is no 0 in a product"
-                )
+            for name in (o.slot.ring for o in parts(operation, ir.SlotOperand) if o.slot.ring in filled):
+                message = f"{name} is filled with NaN outside its tensor, and 0 times NaN is no 0 in a product"
+                yield Violation(path, message)
         if isinstance(operation, ir.TmaLoad):
             buffer = plan.buffer(plan.ring(operation.slot.ring).buffer)
             for message in _box(plan, operation, buffer):
