@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.hopper.maps import BROKEN, GOOD, random_map
 from tilegen.targets.hopper.tensor_map import ELEMENT_TYPES, TensorMap
-from tilegen.targets.hopper.tensor_map_text import bits_text, map_text
+from tilegen.targets.hopper.tensor_map_text import bits_text, main, map_text
 
 
 def test_the_fields_land_where_the_hardware_reads_them() -> None:
@@ -105,12 +105,19 @@ def test_a_map_in_words() -> None:
     assert bits_text(m.to_bits()) == text
 
 
+def test_bytes_of_a_debugger_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(GOOD.to_bits().hex(" ", 8).split()) == 0
+    assert capsys.readouterr().out == map_text(GOOD) + "\n"
+    assert main(["00"]) == main(["xy"]) == 1
+    assert "128 bytes, not 1" in capsys.readouterr().err
+
+
 def test_bits_in_words_tell_what_no_field_explains() -> None:
     bits = bytearray(GOOD.to_bits())
     struct.pack_into("<I", bits, 0x40, 26)
     bits[0x0A] |= 1 << 5  # bit 21 of the control word
     text = bits_text(bytes(bits))
-    assert "word 0x40 is 0x0000001a" in text
+    assert "word 0x40 is 26: the box in bytes" in text
     assert "word 0x08 is 0x00206520, its fields give 0x00006520" in text
     struct.pack_into("<Q", bits, 0, 0x7F0000000004)
     assert "breaks a rule: tensor does not start on a 16-byte boundary: it is 4 bytes past one" in bits_text(

@@ -17,7 +17,7 @@ from tests.cli.test_commands import fails
 from tests.cli.test_commands import tilegen as command
 from tilegen.emulate.ptx import tma_engine
 from tilegen.inspect.drawing import element_piece, shared_lines, svg
-from tilegen.inspect.geometry import TileGeometry, moved_by_tma, place_tile, tile_axes
+from tilegen.inspect.geometry import PlacedTile, moved_by_tma, place_tile, tile_axes
 from tilegen.ir.plan import MapParam
 from tilegen.ir.scheduled import Scheduled
 from tilegen.oracle import random_inputs
@@ -101,7 +101,7 @@ def map_names(kernel: Kernel, sizes: dict[str, int]) -> dict[str, str]:
     return {f"{plan.name}_param_{n}": p.descriptor for n, p in enumerate(plan.params) if isinstance(p, MapParam)}
 
 
-def everywhere(name: str, scheduled: Scheduled, sizes: dict[str, int]) -> Iterator[TileGeometry]:
+def everywhere(name: str, scheduled: Scheduled, sizes: dict[str, int]) -> Iterator[PlacedTile]:
     """The tile at every position of its axes."""
     program = scheduled.program.tile
     plan = synchronise(scheduled)
@@ -208,7 +208,7 @@ def test_every_tile_of_every_sample_is_placed(sample: Path) -> None:
 def test_mistakes_are_named() -> None:
     assert "did you mean `q`?" in fails(2, "explain", FA3, "qq", "--at", "i=0")
     assert "`k` is a tile of it" in fails(2, "explain", FA3, "K")
-    assert "NOT_BOXED" in fails(1, "explain", FA3, "LSE")
+    assert "NOT_BOXED" in fails(2, "explain", FA3, "LSE")
     assert "did you mean `j`?" in fails(2, "explain", FA3, "k", "--at", "J=3")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=2048")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=-1")

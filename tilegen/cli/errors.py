@@ -32,6 +32,7 @@ _USAGE = frozenset(
         Code.ARRAY_ALIGNMENT,
         Code.INTEGER_RANGE,
         Code.NO_VARIANT,
+        Code.NOT_BOXED,
         Code.TMA_STRIDE_ALIGNMENT,
         # scalars are given by --size alone
         Code.SCALAR_CONSTRAINT,

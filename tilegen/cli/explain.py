@@ -20,7 +20,7 @@ from tilegen.cli.values import Positions, Sizes, Wanted
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.inspect.drawing import LINE, Lines, Piece, copy_of, element_piece, shared_lines, svg
 from tilegen.inspect.geometry import (
-    TileGeometry,
+    PlacedTile,
     as_json,
     declared,
     held_positions,
@@ -204,7 +204,7 @@ def _print(
     out: Console,
     wanted: Wanted,
     program: TileProgram,
-    tile: TileGeometry,
+    tile: PlacedTile,
     sizes: Mapping[str, object],
     axes: tuple[str, ...],
 ) -> None:
@@ -240,7 +240,7 @@ def _inside(box: Box) -> int:
     return prod(map(len, box.inside))
 
 
-def _box_row(tile: TileGeometry, number: int) -> list[object]:
+def _box_row(tile: PlacedTile, number: int) -> list[object]:
     placed = tile.boxes[number]
     box = placed.box
     total, here = prod(box.shape), _inside(box)
@@ -255,7 +255,7 @@ def _box_row(tile: TileGeometry, number: int) -> list[object]:
     return [number, whose, coordinates, f"{here} elements", away, placed.shared_byte, box.map.box_bytes]
 
 
-def _barrier(tile: TileGeometry) -> Iterator[str]:
+def _barrier(tile: PlacedTile) -> Iterator[str]:
     b = tile.buffer
     copies = f", {b.parts} copies, one a consumer" if b.parts > 1 else ""
     stages = f"{b.stages} stages, {b.stage_bytes * b.parts} bytes apart" if b.stages > 1 else "one stage"
@@ -264,7 +264,7 @@ def _barrier(tile: TileGeometry) -> Iterator[str]:
         yield f"barrier: each full barrier expects {tile.barrier_bytes} bytes, what is filled among them"
 
 
-def _print_corners(out: Console, tile: TileGeometry) -> None:
+def _print_corners(out: Console, tile: PlacedTile) -> None:
     number = tile.element.number
     box = tile.boxes[number].box
     rows: list[list[object]] = []
@@ -276,7 +276,7 @@ def _print_corners(out: Console, tile: TileGeometry) -> None:
     out.print(table(["corner", f"in {tile.tensor.name}"], rows))
 
 
-def _print_element(out: Console, tile: TileGeometry) -> None:
+def _print_element(out: Console, tile: PlacedTile) -> None:
     e = tile.element
     where = ", ".join(map(str, e.position))
     place = f"byte {e.global_byte} of it" if e.inside else "outside of it"
@@ -295,7 +295,7 @@ _REPEAT = 8  # lines of 128 bytes
 _COLOURS = ("blue", "dark_orange", "green", "magenta", "red", "cyan", "yellow", "purple")
 
 
-def _print_map(out: Console, tile: TileGeometry) -> None:
+def _print_map(out: Console, tile: PlacedTile) -> None:
     """Shared memory of one copy, 128 bytes a line; of lines that are alike but for their positions only the first
     eight."""
     lines, marked = shared_lines(tile), element_piece(tile)

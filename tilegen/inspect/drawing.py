@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tilegen.inspect.geometry import PlacedBox, TileGeometry
+from tilegen.inspect.geometry import PlacedBox, PlacedTile
 from tilegen.targets.hopper.box import PIECE
 
 LINE = 128  # bytes: every bank once
@@ -33,12 +33,12 @@ class Piece:
 Lines = Sequence[Sequence[Piece | None]]
 
 
-def copy_of(tile: TileGeometry) -> int | None:
+def copy_of(tile: PlacedTile) -> int | None:
     """The part that pictures show: the one that holds the element."""
     return tile.boxes[tile.element.number].part
 
 
-def shared_lines(tile: TileGeometry) -> Lines:
+def shared_lines(tile: PlacedTile) -> Lines:
     """One copy of the tile as it lies in shared memory: a list a line of 128 bytes, of what each 16 bytes hold."""
     boxes = [b for b in tile.boxes if b.part == copy_of(tile)]
     start = boxes[0].shared_byte - boxes[0].slot_byte
@@ -50,7 +50,7 @@ def shared_lines(tile: TileGeometry) -> Lines:
     return [[found.get(n) for n in range(first, first + PIECES)] for first in range(0, max(found) + 1, PIECES)]
 
 
-def _piece(tile: TileGeometry, placed: PlacedBox, index: tuple[int, ...]) -> Piece:
+def _piece(tile: PlacedTile, placed: PlacedBox, index: tuple[int, ...]) -> Piece:
     box = placed.box
     size = box.map.element_bytes
     count = PIECE // size
@@ -64,7 +64,7 @@ def _piece(tile: TileGeometry, placed: PlacedBox, index: tuple[int, ...]) -> Pie
     )
 
 
-def _at(tile: TileGeometry, placed: PlacedBox, index: tuple[int, ...]) -> tuple[int, ...]:
+def _at(tile: PlacedTile, placed: PlacedBox, index: tuple[int, ...]) -> tuple[int, ...]:
     """Where an element of a box is along the dimensions in which boxes extend, outermost first. What a box brings in
     chunks counts as one dimension."""
     found: dict[tuple[int, str], int] = {}
@@ -82,7 +82,7 @@ _WIDTH, _HEIGHT, _GAP = 64, 18, 24  # of a cell, and between what does not belon
 _HUES = (210, 30, 130, 280, 0, 180, 60, 330)  # one a piece of a swizzle's span
 
 
-def svg(tile: TileGeometry, title: str) -> str:
+def svg(tile: PlacedTile, title: str) -> str:
     """Two panels in one picture: the tile in the order of its tensor, and as it lies in shared memory. Pieces of a row
     keep their colour; grey is filled with zeros (or, of a store, not written); a bold frame is the element's."""
     shared = shared_lines(tile)
@@ -119,7 +119,7 @@ def _in_order(shared: Lines) -> Lines:
     return [row[n : n + PIECES] for row in ordered for n in range(0, len(row), PIECES)]
 
 
-def _panel(lines: Lines, tile: TileGeometry, left: int, top: int, pitch: int | None) -> Iterator[str]:
+def _panel(lines: Lines, tile: PlacedTile, left: int, top: int, pitch: int | None) -> Iterator[str]:
     """pitch: bytes from one line to the next, shown in front of it; None where lines are rows of the tensor."""
     marked = element_piece(tile)
     for n, line in enumerate(lines):
@@ -142,7 +142,7 @@ def _colour(piece: Piece) -> str:
     return f"hsl({_HUES[piece.number % len(_HUES)]},70%,{78 if piece.state == 'inside' else 90}%)"
 
 
-def element_piece(tile: TileGeometry) -> tuple[int, ...]:
+def element_piece(tile: PlacedTile) -> tuple[int, ...]:
     """Where the 16 bytes that hold the element begin: `Piece.at`."""
     placed = tile.boxes[tile.element.number]
     count = PIECE // placed.box.map.element_bytes

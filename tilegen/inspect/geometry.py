@@ -57,7 +57,7 @@ class PlacedElement:
 
 
 @dataclass(frozen=True)
-class TileGeometry:
+class PlacedTile:
     """A tile at a position. at: of every axis. held: the positions along its axes that it holds, cut at their extents.
     labels: what the coordinates are, innermost first."""
 
@@ -79,7 +79,7 @@ class TileGeometry:
         return _labels(self.descriptor, self.tensor)
 
 
-def as_json(tile: TileGeometry) -> dict[str, object]:
+def as_json(tile: PlacedTile) -> dict[str, object]:
     """All of it as values that JSON has; coordinates and indices innermost first, positions outermost first."""
     m, e = tile.boxes[0].box.map, tile.element
     return {
@@ -168,7 +168,7 @@ def place_tile(
     values: Mapping[str, int],
     at: Mapping[str, int],
     element: Mapping[str, int],
-) -> TileGeometry:
+) -> PlacedTile:
     """A tile of `moved_by_tma` at a position.
 
     values: sizes and integer scalars, of a ragged size the length at hand and its start. at: the position of every
@@ -190,7 +190,7 @@ def place_tile(
     buffer = plan.buffer(first.buffer if isinstance(first, TmaStore) else plan.ring(first.slot.ring).buffer)
     boxes = tuple(_placed(m, part, made, buffer, known) for m, part in _copies(moves, buffer))
     position = tuple(_position(e, values, element) for e in _index(name, program))
-    return TileGeometry(
+    return PlacedTile(
         name=name,
         span=declared(name, program).span,
         store=descriptor.store,
