@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.fuzz import grammar, plausible
 from tests.fuzz.runner import Case, Suite, blames
 from tests.passes.mutations import mutate
+from tilegen.checks.movement.check import check_movement
 from tilegen.checks.resources import check as check_resources
 from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import TilegenError
@@ -72,8 +73,10 @@ def _run(source: Source) -> str:
         emit(plan)
         print_plan(plan)
         assert plan_from_json(plan_to_json(plan)) == plan
-    if sum(map(ord, source.text)) % RUN == 0 and (found := check_all(plans[0])):
-        raise TilegenError(tuple(found))
+    if sum(map(ord, source.text)) % RUN == 0:
+        found = (*check_all(plans[0]), *check_movement(plans[0], program).diagnostics)
+        if found:
+            raise TilegenError(found)
     _explain(program, plans)
     return "compiled"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,7 +97,8 @@ class Algebra:
             return frozenset(), frozenset()
         if op == "fma":
             sums, done = self._sums("mul", args[:2])
-            return self._added([sums, args[2].sums], args), done | args[2].done
+            factor = next((a for a in args[:2] if a.sums), args[0])
+            return self._added([replace(factor, sums=sums, done=done), args[2]], args)
         if op == "select":
             args = args[1:]
             done = frozenset().union(*(a.done for a in args))
@@ -106,7 +107,7 @@ class Algebra:
                 self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why="what two branches sum differs")
             return frozenset().union(*given), done
         if op in ("add", "sub"):
-            return self._added([a.sums for a in args], args), done
+            return self._added(args, args)
         open_ones = [a for a in args if a.sums]
         if op in ("neg", "round", "mul") and len(open_ones) < 2:
             return (open_ones[0].sums if open_ones else frozenset()), done
@@ -114,23 +115,33 @@ class Algebra:
             done |= self.finish(a).done
         return frozenset(), done
 
-    def _added(self, each: list[frozenset[Taken]], args: list[Value]) -> frozenset[Taken]:
-        given = [s for s in each if s]
-        for n, one in enumerate(given):
-            for other in given[n + 1 :]:
-                twice = next(((a, b) for a in one for b in other if overlap(a, b)), None)
-                if twice is not None:
-                    why = f"{_taken(twice[0])} is summed twice"
-                    self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why=why)
-        return frozenset().union(*given)
+    def _added(self, terms: list[Value], args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
+        """What a sum of terms has taken in: parts of one sum, or whole sums that have nothing to do with each other."""
+        done: frozenset[str] = frozenset().union(*(t.done for t in terms))
+        given = [t for t in terms if t.sums]
+        pairs = [(a, b) for n, one in enumerate(given) for t in given[n + 1 :] for a in one.sums for b in t.sums]
+        meeting = [a for a, b in pairs if overlap(a, b) or _axes(a) != _axes(b)]
+        if meeting and not any(why for t in given for why in self._missing(t)):
+            return frozenset(), done | {axis for t in given for box in t.sums for axis in _axes(box)}
+        twice = next((a for a, b in pairs if overlap(a, b)), None)
+        if twice is not None:
+            why = f"{_taken(twice)} is summed twice"
+            self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why=why)
+        return frozenset[Taken]().union(*(t.sums for t in given)), done
 
     def finish(self, value: Value) -> Value:
         """A value whose sums are used as whole ones. Reports what they have not taken in."""
         if not value.sums:
             return value
+        for why in self._missing(value):
+            self.report(Code.MOVEMENT_FOLD, value.trail, why=why)
+        return replace(value, sums=frozenset(), done=value.done | {axis for b in value.sums for axis in _axes(b)})
+
+    def _missing(self, value: Value) -> Iterator[str]:
+        """What the unfinished sums of a value have not taken in, in words, an axis each."""
         boxes = list(value.sums)
-        axes = tuple(x[0] for x in boxes[0])
-        if any(tuple(x[0] for x in b) != axes for b in boxes):
+        axes = _axes(boxes[0])
+        if any(_axes(b) != axes for b in boxes):
             raise UnknownError("sums over different axes that are added up")
         varying = [n for n in range(len(axes)) if len({b[n][1:] for b in boxes}) > 1]
         if len(varying) > 1:
@@ -139,9 +150,7 @@ class Algebra:
             needed = self.item.needed(tuple(x for x in value.env if x[1].along in (ROW, U)), axis)
             missing = needed - {p for b in boxes for p in range(b[n][1], b[n][2])}
             if missing:
-                why = f"`{axis}` from {min(missing)} on is left out of the sum"
-                self.report(Code.MOVEMENT_FOLD, value.trail, why=why)
-        return replace(value, sums=frozenset(), done=value.done | set(axes))
+                yield f"`{axis}` from {min(missing)} on is left out of the sum"
 
     # ---- masks ----
 
@@ -324,6 +333,10 @@ def _folded(met: list[tuple[Kind, int]], fold: str) -> Kind:
         found = kd.worst(kinds)
         return OWN if kd.is_live(found) else found
     return LIVE
+
+
+def _axes(box: Taken) -> tuple[str, ...]:
+    return tuple(axis for axis, _, _ in box)
 
 
 def _taken(box: Taken) -> str:
