@@ -48,7 +48,7 @@ def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
                     host.refuse(Sym(name), found, spans[name])
     for role in plan.roles:
         scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, None)
-        _Role(role, fields).body(role.body, scope)
+        _Role(plan, role, fields).body(role.body, scope)
 
 
 def _of_sequences(plan: ir.Plan, table: ir.ItemTable, q: ir.Sequences, scope: _Scope) -> dict[str, Interval]:
@@ -193,7 +193,8 @@ def _whole(e: ir.ElementExpr) -> Uniform | None:
 class _Role:
     """The walk over one role's operations."""
 
-    def __init__(self, role: ir.RolePlan, fields: Mapping[str, Interval]) -> None:
+    def __init__(self, plan: ir.Plan, role: ir.RolePlan, fields: Mapping[str, Interval]) -> None:
+        self._plan = plan
         self._fragments = {f.name: f for f in role.fragments}
         self._fields = fields
 
@@ -286,6 +287,12 @@ class _Role:
             case ir.StoreRows(fragment, _, index):
                 self._rows(operation.shared, index, operation.row_dim, scope)
                 self._reach(index[operation.col_dim], ((1, self._fragments[fragment].cols),), scope)
+            case ir.CopyTile(_, index, slot, rows):
+                buffer = self._plan.buffer(self._plan.ring(slot.ring).buffer)
+                for step in rows:
+                    self._reach(index[step.dim], ((1, step.digit.modulo or buffer.rows),), scope)
+                columns = -(-buffer.cols // buffer.chunk) * buffer.chunk
+                self._reach(index[operation.col_dim], ((1, columns),), scope)
             case ir.StoreVector(_, _, index, dim):
                 self._rows(operation.shared, index, dim, scope)
             case ir.LoadVector(fragment, _, index, dim):

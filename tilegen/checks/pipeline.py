@@ -122,5 +122,5 @@ def _filling(machine: Machine, processes: list[Process], ring: ir.Ring) -> Site:
         Site(p.name, o, path)
         for p in processes
         for path, o in operations(p.role, p.role_index)
-        if isinstance(o, ir.Expect) and o.slot.ring == ring.name
+        if isinstance(o, ir.Expect | ir.SignalCopies) and o.slot.ring == ring.name
     )

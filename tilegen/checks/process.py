@@ -145,6 +145,14 @@ class Process:
                 self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, 1)
             case ir.TmaLoad():
                 self._load(operation, site)
+            case ir.CopyTile():
+                self._copy(operation, site)
+            case ir.SignalCopies(slot):
+                barrier, generation = self._barrier(slot, "full", site)
+                barrier.expected.setdefault(generation, 0)
+                self.group.stamp()
+                everyone, each = self.group.union(), self.group.common()
+                self.machine.arrive(site, barrier, generation, everyone, each, self.role.threads)
             case ir.ArriveEmpty(slot):
                 self._release(slot, site)
             case ir.ArriveClean(slot):
@@ -239,8 +247,15 @@ class Process:
         barrier.phase.clock.join(self.group.lead)
         self.machine.settle(barrier)
 
+    def _copy(self, copy: ir.CopyTile, site: Site) -> None:
+        # writes of threads: over for those who learn of the signal, which comes after them
+        self._event(site, self.cursors[copy.slot.cursor])
+        pieces, content = self._slot(copy, copy.slot)
+        clock = self.group.common()
+        self.machine.memory.write(site, pieces, content, self.group.stamp(), clock, False)
+
     def _slot(
-        self, operation: ir.TmaLoad | ir.ReadShared | ir.ScanSlot, slot: ir.Slot
+        self, operation: ir.TmaLoad | ir.CopyTile | ir.ReadShared | ir.ScanSlot, slot: ir.Slot
     ) -> tuple[tuple[int, ...], tuple[str, int, int]]:
         """Pieces that an operation touches in a slot, and what they hold in this generation."""
         stage, part, content = self._place(slot)

@@ -14,7 +14,7 @@ from tilegen.ir.plan_walk import all_operations
 
 Interval = tuple[int, int]
 # The operations that touch shared memory, and the operands of products.
-Access = ir.TmaLoad | ir.TmaStore | ir.ReadShared | ir.WriteShared | ir.ScanSlot
+Access = ir.TmaLoad | ir.CopyTile | ir.TmaStore | ir.ReadShared | ir.WriteShared | ir.ScanSlot
 Shared = ir.SlotOperand | ir.BufferOperand
 
 
@@ -87,7 +87,7 @@ class Regions:
         return self._plan.buffer(operand.buffer)
 
     def _buffer(self, operation: Access) -> ir.Buffer:
-        if isinstance(operation, ir.TmaLoad | ir.ReadShared | ir.ScanSlot):
+        if isinstance(operation, ir.TmaLoad | ir.CopyTile | ir.ReadShared | ir.ScanSlot):
             return self._ring_buffer(operation.slot)
         return self._plan.buffer(operation.buffer)
 
@@ -97,7 +97,7 @@ class Regions:
         match operation:
             case ir.TmaLoad(_, _, _, offset, size) | ir.TmaStore(_, _, _, offset, size):
                 yield base + offset, base + offset + size
-            case ir.WriteShared() | ir.ScanSlot():
+            case ir.CopyTile() | ir.WriteShared() | ir.ScanSlot():
                 yield from _rows(buffer, base, 0, buffer.rows, buffer.cols)
             case ir.ReadShared(out, _, row_offset):
                 cols = next(f.cols for f in role.fragments if f.name == out)

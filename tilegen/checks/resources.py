@@ -23,7 +23,7 @@ NAMED_BARRIERS = 16
 # Registers a thread needs beside its fragments: addresses, cursors, loop counters, temporaries. For consumers from
 # hand-written kernels of this kind: of 160 registers, accumulators and operands of 132 fit beside about 10 of row
 # values, 136 do not; of 112, 84 fit and 96 do not; of 240, 212 fit and 220 do not.
-OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24}
+OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24, "copier": 32}
 
 
 def check(plan: ir.Plan) -> list[Diagnostic]:
@@ -156,7 +156,7 @@ def _need(role: ir.RolePlan, index: int) -> RegisterNeed:
 
 def _register_file(plan: ir.Plan) -> Iterator[Diagnostic]:
     """setmaxnreg beyond what the CTA was launched with waits for ever (hardware.md 3.2)."""
-    roles = [r for r in plan.roles if r.warps is None]  # the others share a warpgroup's registers
+    roles = [r for r in plan.roles if not r.warps_of_group[0]]  # the others share a warpgroup's registers
     asked = sum(128 * r.warpgroups * (r.registers or plan.registers_at_entry) for r in roles)
     given = plan.registers_at_entry * plan.threads
     if asked <= given:

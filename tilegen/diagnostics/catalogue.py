@@ -502,6 +502,14 @@ class Code(enum.Enum):
         "{output} has one number a row, which threads store by themselves: TMA would store a tile of them",
         ("leave out what sends it through shared memory: `via {output} tma`, `alias {output}`",),
     )
+    HINT_OF_COPIES = Entry(
+        "{tile} is copied by threads, which give no hints",
+        ("bring it by TMA: leave out `via {tile} cp_async` or `via {tile} auto`", "leave the hint out"),
+    )
+    VIA_OF_VECTOR = Entry(
+        "{tile} is read element by element, without shared memory, and has no mover",
+        ("leave the directive out", "choose movers for tiles that a product reads"),
+    )
     HINT_OF_VECTOR = Entry(
         "{tile} is read element by element, without the TMA engine, and takes no hint",
         ("leave the hint out", "give hints to tiles that a product reads"),

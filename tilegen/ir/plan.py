@@ -29,6 +29,9 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.uniform import Int, Op, Sym, Uniform
 from tilegen.syntax.span import Span
 
+WARPS = 4  # of a warpgroup
+ASYNCHRONOUS = (16, 8, 4)  # bytes that a thread can have copied to shared memory without waiting for them
+
 # ---- what the kernel is given ----------------------------------------------------------------------
 
 
@@ -176,9 +179,9 @@ class RingBarriers:
 class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part.
 
-    full: `full_arrivals` arrivals plus the expected bytes; empty: `empty_arrivals` arrivals, of one thread a
-    warpgroup (`release` "warpgroup") or of one a warp ("warp"; always of a role that has only some warps of its
-    warpgroup). Barrier of stage s, part p: offset + 8 * (s * parts + p).
+    full: `full_arrivals` arrivals plus the expected bytes, if TMA fills it; empty: `empty_arrivals` arrivals, of one
+    thread a warpgroup (`release` "warpgroup") or of one a warp ("warp"; always of a role that has only some warps of
+    its warpgroup). Barrier of stage s, part p: offset + 8 * (s * parts + p).
     """
 
     name: str
@@ -190,7 +193,7 @@ class Ring:
     full_arrivals: int
     empty_arrivals: int
     release: str
-    bytes: int  # expected by a full barrier each time
+    bytes: int  # of a tile; expected by a full barrier each time, where TMA brings them
     span: Span
     scan: Scan | None = None
 
@@ -456,6 +459,48 @@ class TmaLoad:
     span: Span
     statement: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """One of the axes that a tile's rows run along: a row is `digit` positions further along dimension `dim`, and lies
+    outside from `limit` (a global position) on."""
+
+    dim: int
+    digit: Digit
+    limit: Uniform
+
+
+@dataclass(frozen=True)
+class CopyTile:
+    """Bring a tile into a slot by copies of the role's threads, to where TMA would have put it.
+
+    index: one uniform a dimension, the tile's corner; columns run along `col_dim`, the innermost, as many as the
+    buffer's chunks hold. What lies before the tensor, or from a limit on, becomes 0. width: bytes of a copy, of which
+    every row of the tile begins at a multiple: 16, 8 or 4 is an asynchronous one (cp.async), over for those who see
+    what SignalCopies signals; an element's is a load and, of 16 bytes together, a store.
+    """
+
+    tensor: str
+    index: tuple[Uniform, ...]
+    slot: Slot
+    rows: tuple[RowStep, ...]
+    col_dim: int
+    col_limit: Uniform
+    width: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class SignalCopies:
+    """One arrival of each of the role's threads on the full barrier of the slot, once its copies are over. No thread
+    waits for its copies if they are `asynchronous` (cp.async.mbarrier.arrive.noinc); else they were over before."""
+
+    slot: Slot
+    asynchronous: bool
+    span: Span
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -806,16 +851,6 @@ class LoadVector:
 
 
 @dataclass(frozen=True)
-class RowStep:
-    """One of several axes that share the rows: a row is `digit` positions further along dimension `dim`, and lies
-    outside from `limit` (a global position) on."""
-
-    dim: int
-    digit: Digit
-    limit: Uniform
-
-
-@dataclass(frozen=True)
 class StoreRows:
     """Rows of an acc fragment, rounded to the tensor's type, to global memory from registers.
 
@@ -916,7 +951,7 @@ class Mend:
 
 Operation: TypeAlias = (
     "Let | LetFloat | Work | For | If | IfVote | IfSpoiled | Sweep | SetRegisters"
-    " | Expect | TmaLoad | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty | WaitClean | ArriveEmpty"
+    " | Expect | TmaLoad | CopyTile | SignalCopies | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty | WaitClean | ArriveEmpty"
     " | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
     " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout | CopyOperand"
     " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
@@ -924,9 +959,6 @@ Operation: TypeAlias = (
 
 
 # ---- the whole -------------------------------------------------------------------------------------
-
-
-WARPS = 4  # of a warpgroup
 
 
 @dataclass(frozen=True)
@@ -937,7 +969,7 @@ class RolePlan:
     the warpgroup's first warp runs."""
 
     name: str
-    kind: str  # producer | consumer | scanner
+    kind: str  # producer | copier | consumer | scanner
     first: int
     warpgroups: int
     registers: int | None
@@ -959,6 +991,11 @@ class RolePlan:
     def releases(self, ring: Ring) -> int:
         """Arrivals with which each of its warpgroups frees a slot."""
         return self.warps_of_group[1] if self.frees_by_warp(ring) else 1
+
+    @property
+    def threads(self) -> int:
+        """Threads that run it."""
+        return 1 if self.elected else 32 * self.warpgroups * self.warps_of_group[1]
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,12 @@ def _movement(operation: ir.Operation) -> str:
         case ir.TmaLoad(descriptor, coordinates, slot, offset, size):
             moved = f"{_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
             return f"tma_load {moved}{_hint(operation.hint)}"
+        case ir.CopyTile(tensor, index, slot, rows, col_dim, col_limit, width):
+            along = f"{_rows(rows, '')}, " if rows else ""
+            return (
+                f"copy {_at(tensor, index)} -> {slot_text(slot)}, {along}"
+                f"cols along dim {col_dim} below {text(col_limit)}, {width} bytes at once"
+            )
         case ir.TmaStore(descriptor, coordinates, buffer, offset, size):
             moved = f"{buffer} + {offset} -> {_at(descriptor, coordinates)}, {size} bytes"
             return f"tma_store {moved}{_hint(operation.hint)}"
@@ -177,6 +183,8 @@ def _synchronisation(operation: ir.Operation) -> str:
     match operation:
         case ir.Expect(slot, size):
             return f"expect full {slot_text(slot)}, {size} bytes"
+        case ir.SignalCopies(slot, asynchronous):
+            return f"signal full {slot_text(slot)}{' when copied' if asynchronous else ''}"
         case ir.WaitFull(slot):
             return f"wait full {slot_text(slot)}"
         case ir.WaitEmpty(slot):

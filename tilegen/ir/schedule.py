@@ -159,11 +159,14 @@ class SplitReduction:
 
 @dataclass(frozen=True)
 class Via:
-    """`via k tma|cp_async|auto`, `via O tma|rows`: how a tile or an output is moved."""
+    """`via k tma|cp_async|auto`, `via O tma|rows`: how a tile or an output is moved.
+
+    width: bytes of a copy at most, for threads: what the tensor's alignment is known to allow."""
 
     tile: str
     mover: str
     span: Span
+    width: int = 16
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,8 @@ class TileBuffer:
 
     scan: blocks that a domain cuts are looked through, and entries that are no finite numbers kept from rows that do
     not see them. hint: how long L2 holds on to what is brought: "keep", "stream" or "" (as it does by itself).
+    mover: "tma", or "cp_async": threads copy it, at most `width` bytes at once, which the tensor's rows begin at
+    multiples of.
     """
 
     tile: str
@@ -105,6 +107,8 @@ class TileBuffer:
     span: Span
     scan: bool = False
     hint: str = ""
+    mover: str = "tma"
+    width: int = 16
 
 
 @dataclass(frozen=True)

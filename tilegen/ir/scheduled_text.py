@@ -31,7 +31,8 @@ def print_scheduled(s: Scheduled) -> str:
     lines += ["", "tiles"]
     for t in s.tiles:
         how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}{_hint(t.hint)}"
-        lines.append(f"  {t.tile}: depth {t.depth}{how}")
+        by = f", by copies of {t.width} bytes" if t.mover == "cp_async" else ""
+        lines.append(f"  {t.tile}: depth {t.depth}{how}{by}")
     lines += ["", "stores"]
     for store in s.stores:
         lines.append(

@@ -18,7 +18,8 @@ def verify(s: Scheduled) -> None:
     The folded program is valid; every operation is scheduled (in one phase, but for what a second loop computes
     again); products stand in batches and nothing else does; distances are 0 or more, and only operations of one
     loop have them; every axis has one role, grid axes are ordered once each; turns name products; computed
-    factors of products alone are placed; every output has a store and rings have stages.
+    factors of products alone are placed; every output has a store and rings have stages; tiles have a mover, and hints
+    only if that is TMA.
     """
     verify_folded(s.program)
     faults: list[str] = []
@@ -50,6 +51,8 @@ def verify(s: Scheduled) -> None:
     faults += [f"{n} is placed and is no computed factor of a product" for n in s.placed if n not in factors]
     faults += [f"{e} is kept and is no exponent" for e in s.stale if not isinstance(s.op(e), Exponent)]
     faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]
+    faults += [f"{t.tile} has no mover {t.mover}" for t in s.tiles if t.mover not in ("tma", "cp_async")]
+    faults += [f"{t.tile} has a hint, and no TMA to take it" for t in s.tiles if t.hint and t.mover != "tma"]
     outputs = sorted(t.name for t in s.program.tile.tensors if t.output)
     if sorted(x.output for x in s.stores) != outputs:
         faults.append("not every output has one store")

@@ -377,9 +377,14 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
             program,
             stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
-    if d.mover != "tma":
+    if d.mover not in ("tma", "cp_async"):
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
-    return program
+    return replace(
+        program,
+        tiles=tuple(
+            replace(t, mover=d.mover, width=d.width, span=d.span) if t.tile == d.tile else t for t in program.tiles
+        ),
+    )
 
 
 def hint(program: Scheduled, d: directives.Hint) -> Scheduled:
@@ -389,6 +394,8 @@ def hint(program: Scheduled, d: directives.Hint) -> Scheduled:
         if how and program.store(d.name).via != "tma":
             fail(Code.HINT_OF_ROWS, d.span, output=d.name)
         return replace(program, stores=tuple(replace(s, hint=how) if s.output == d.name else s for s in program.stores))
+    if how and program.tile(d.name).mover != "tma":
+        fail(Code.HINT_OF_COPIES, d.span, tile=d.name)
     return replace(
         program, tiles=tuple(replace(t, hint=how, span=d.span) if t.tile == d.name else t for t in program.tiles)
     )

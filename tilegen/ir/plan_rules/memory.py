@@ -13,6 +13,7 @@ from tilegen.ir.plan_walk import all_operations, parts
 SWIZZLES = (0, 32, 64, 128)
 BARRIER_BYTES = 8
 FLAG_BYTES = 4
+PIECE = 16  # bytes that stay together in every swizzle
 # The TMA engine's destinations; a swizzled tile starts where its pattern does (eight rows of the swizzle's width).
 TMA_ALIGNMENT = 128
 # Arrival counts and bytes of one phase of an mbarrier.
@@ -41,6 +42,10 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         if isinstance(operation, ir.TmaLoad):
             buffer = plan.buffer(plan.ring(operation.slot.ring).buffer)
             for message in _box(plan, operation, buffer):
+                yield Violation(path, message)
+        elif isinstance(operation, ir.CopyTile):
+            buffer = plan.buffer(plan.ring(operation.slot.ring).buffer)
+            for message in _copy(plan, operation, buffer):
                 yield Violation(path, message)
         elif isinstance(operation, ir.TmaStore):
             for message in _box(plan, operation, plan.buffer(operation.buffer)):
@@ -189,3 +194,26 @@ def _box(plan: ir.Plan, operation: ir.TmaLoad | ir.TmaStore, buffer: ir.Buffer) 
     dtype = plan.tensor(descriptor.tensor).dtype
     if dtype != buffer.dtype:
         yield f"{descriptor.tensor} holds {dtype}, {buffer.name} {buffer.dtype}"
+
+
+def _copy(plan: ir.Plan, operation: ir.CopyTile, buffer: ir.Buffer) -> Iterator[str]:
+    tensor, dims = plan.tensor(operation.tensor), [step.dim for step in operation.rows]
+    if tensor.dtype != buffer.dtype:
+        yield f"{tensor.name} holds {tensor.dtype}, {buffer.name} {buffer.dtype}"
+    if operation.width not in (*ir.ASYNCHRONOUS, tensor.dtype.bytes) or operation.width < tensor.dtype.bytes:
+        yield f"{tensor.dtype} is not copied {operation.width} bytes at once"
+    if len(operation.index) != len(tensor.dims):
+        yield f"{len(operation.index)} indices for {len(tensor.dims)} dimensions"
+    if operation.col_dim != len(tensor.dims) - 1 or operation.col_dim in dims or len(set(dims)) < len(dims):
+        yield "columns run along the innermost dimension, and rows along others, each once"
+    if (buffer.chunk * buffer.dtype.bytes) != buffer.line or buffer.line % PIECE:
+        yield f"lines of {buffer.line} bytes are not full of pieces of {PIECE}"
+    # rows count like the digits of a number: each is as many times the next one's extent as what it is divided by
+    below = 1
+    for step in reversed(operation.rows):
+        outermost = step is operation.rows[0]
+        if step.digit.divide != below or (step.digit.modulo == 0) != outermost:
+            yield f"rows along dimension {step.dim} do not follow from those of the others"
+        below *= step.digit.modulo or 1
+    if buffer.rows % below:
+        yield f"{buffer.rows} rows are no whole number of {below}"

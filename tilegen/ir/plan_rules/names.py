@@ -26,7 +26,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         yield from _references(plan, path, operation)
     for index, role in enumerate(plan.roles):
         yield from _role_declarations(plan, role, index)
-        scope = _Scope(_sizes(plan) | (set() if role.kind in ("producer", "scanner") else {WARPGROUP}), _scalars(plan))
+        scope = _Scope(_sizes(plan) | (set() if role.kind != "consumer" else {WARPGROUP}), _scalars(plan))
         yield from _body(role.body, ("role", index), scope)
 
 
@@ -173,7 +173,7 @@ def _references(plan: ir.Plan, path: Path, operation: ir.Operation) -> Iterator[
         if name not in buffers:
             yield Violation(path, f"no buffer {name}")
     tensor = None
-    if isinstance(operation, ir.LoadVector | ir.StoreRows | ir.StoreVector | ir.Mend):
+    if isinstance(operation, ir.CopyTile | ir.LoadVector | ir.StoreRows | ir.StoreVector | ir.Mend):
         tensor = operation.tensor
     elif isinstance(operation, ir.LetFloat) and operation.load is not None:
         tensor = operation.load[0]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
-from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations, body_of, operations
 
 WARPGROUP_THREADS = 128
@@ -16,7 +15,9 @@ REGISTER_FILE = 65536  # 32-bit registers of an SM, all of which a CTA launched 
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
 MODES = ("static", "single", "table")
 
-PRODUCER_ONLY = (ir.Expect, ir.TmaLoad, ir.WaitEmpty)
+PRODUCER_ONLY = (ir.Expect, ir.TmaLoad)
+COPIER_ONLY = (ir.CopyTile, ir.SignalCopies)
+FILLING = (ir.WaitEmpty,)  # of producers and copiers
 SCANNER_ONLY = (ir.ScanSlot, ir.ArriveClean)
 SHARED = (ir.WaitFull, ir.ArriveEmpty, ir.FenceAsync)  # of scanners and consumers
 CONSUMER_ONLY = (
@@ -52,10 +53,13 @@ CONSUMER_ONLY = (
 
 
 NOT_DONE_BY = {
-    "producer": (*SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
-    "scanner": (*PRODUCER_ONLY, *CONSUMER_ONLY),
-    "consumer": (*PRODUCER_ONLY, *SCANNER_ONLY),
+    "producer": (*COPIER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
+    "copier": (*PRODUCER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
+    "scanner": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *CONSUMER_ONLY),
+    "consumer": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *SCANNER_ONLY),
 }
+# Whether a role of this kind runs in some warps of a warpgroup alone; a copier may, beside others.
+HAS_WARPS = {"producer": False, "scanner": True, "consumer": False}
 
 
 def check(plan: ir.Plan) -> Iterator[Violation]:
@@ -70,7 +74,8 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
 
 
 def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
-    taken: dict[int, str] = {}
+    """Every warpgroup has roles, each of its warps at most one, and its first warp's role sets its registers."""
+    taken: dict[int, dict[int, str]] = {}
     for index, role in enumerate(plan.roles):
         here = ("role", index)
         if role.kind not in NOT_DONE_BY:
@@ -80,31 +85,25 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
         if role.elected != (role.kind == "producer"):
             wrong = "is run" if role.elected else "is not run"
             yield Violation(here, f"a {role.kind} {wrong} by one elected thread")
-        if (role.warps is not None) != (role.kind == "scanner"):
+        if (role.warps is not None) is not HAS_WARPS.get(role.kind, role.warps is not None):
             yield Violation(here, f"a {role.kind} {'has' if role.warps else 'lacks'} warps of its own")
-        if role.warps is not None:
-            yield from _beside(plan, role, here)
+        first, count = role.warps_of_group
+        if not 0 <= first < first + count <= ir.WARPS:
+            yield Violation(here, f"a warpgroup has no warps {first} to {first + count - 1}")
             continue
+        if first and role.registers is not None:
+            yield Violation(here, "registers are set by the role that the warpgroup's first warp runs")
+        own = {0} if role.elected else set(range(first, first + count))
         for group in range(role.first, role.first + role.warpgroups):
-            if group in taken:
-                yield Violation(here, f"warpgroup {group} also runs {taken[group]}")
-            taken[group] = role.name
+            others = taken.setdefault(group, {})
+            if clash := next((others[w] for w in sorted(own) if w in others), None):
+                yield Violation(here, f"warpgroup {group} also runs {clash}")
+            others.update(dict.fromkeys(own, role.name))
     groups = plan.threads // WARPGROUP_THREADS
     if plan.threads % WARPGROUP_THREADS or sorted(taken) != list(range(groups)):
         yield Violation(("size",), f"{plan.threads} threads, and roles for the warpgroups {sorted(taken)}")
-
-
-def _beside(plan: ir.Plan, role: ir.RolePlan, here: Path) -> Iterator[Violation]:
-    """A role of a few warps stands beside the elected one of its warpgroup, whose first warp and registers it lacks."""
-    first, count = role.warps or (0, 0)
-    if not 1 <= first < first + count <= ir.WARPS:
-        yield Violation(here, f"warps {first} to {first + count - 1} are not of those beside the first")
-    if not any(r.elected and r.first == role.first for r in plan.roles):
-        yield Violation(here, f"no elected role runs in warpgroup {role.first}")
-    if role.registers is not None:
-        yield Violation(here, "registers are set by the role that the warpgroup's first warp runs")
-    if sum(r.first == role.first for r in plan.roles) > 2:
-        yield Violation(here, f"more than two roles in warpgroup {role.first}")
+    for group in [g for g, warps in taken.items() if 0 not in warps]:
+        yield Violation(("size",), f"no role for the first warp of warpgroup {group}")
 
 
 def _registers(plan: ir.Plan) -> Iterator[Violation]:

@@ -12,6 +12,7 @@ from tilegen.ir.plan_walk import body_of, operations, parts
 _WORDS = {
     ir.WaitEmpty: "wait empty",
     ir.Expect: "expect full",
+    ir.SignalCopies: "signal full",
     ir.WaitFull: "wait full",
     ir.WaitClean: "wait clean",
     ir.ArriveClean: "arrive clean",
@@ -26,7 +27,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
             for slot in parts(operation, ir.Slot):
                 if slot.part is not None and not 0 <= slot.part < plan.ring(slot.ring).parts:
                     yield Violation(path, f"{slot.ring} has {plan.ring(slot.ring).parts} parts, no part {slot.part}")
-                if slot.part is None and plan.ring(slot.ring).parts > 1 and role.kind == "producer":
+                if slot.part is None and plan.ring(slot.ring).parts > 1 and role.kind in ("producer", "copier"):
                     yield Violation(path, f"which part of {slot.ring}?")
         yield from _body(plan, role.body, ("role", index))
     for ring in plan.rings:
@@ -45,6 +46,8 @@ def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
             for _, operation in operations(role, index):
                 if isinstance(operation, ir.Expect) and operation.slot.ring == ring.name:
                     fills = max(fills, int(operation.slot.part in (None, part)))
+                if isinstance(operation, ir.SignalCopies) and operation.slot.ring == ring.name:
+                    fills = max(fills, role.threads * int(operation.slot.part in (None, part)))
                 if isinstance(operation, ir.ArriveEmpty) and operation.slot.ring == ring.name:
                     if operation.slot.part is None:
                         reads = int(part < role.warpgroups) if own else role.warpgroups
@@ -99,6 +102,7 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
     seen: dict[tuple[type, ir.Slot], Path] = {}
     loads: dict[ir.Slot, int] = {}
     expects: dict[ir.Slot, tuple[int, Path]] = {}
+    copies: dict[ir.Slot, bool] = {}  # whether they are asynchronous
     for position, operation in enumerate(body):
         here = (*path, position)
         match operation:
@@ -109,11 +113,14 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
                 | ir.ArriveEmpty(slot)
                 | ir.ArriveClean(slot)
                 | ir.Expect(slot)
+                | ir.SignalCopies(slot)
             ):
                 if (type(operation), slot) in seen:
                     yield Violation(here, f"a second {_WORDS[type(operation)]} of the same position")
                 seen[(type(operation), slot)] = here
                 yield from _order(operation, seen, here)
+                if isinstance(operation, ir.SignalCopies) and copies.get(slot) is not operation.asynchronous:
+                    yield Violation(here, "what is signalled is not what the copies before it are")
                 if isinstance(operation, ir.Expect):
                     expects[slot] = (operation.bytes, here)
                     loads[slot] = 0
@@ -125,8 +132,15 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
                     yield Violation(here, "the load's bytes are not expected in this body")
                 else:
                     loads[slot] += size
+            case ir.CopyTile(_, _, slot):
+                if slot in copies:
+                    yield Violation(here, "a second copy to the same position")
+                if (ir.WaitEmpty, slot) not in seen:
+                    yield Violation(here, "the slot is filled without waiting until it is empty")
+                copies[slot] = operation.width in ir.ASYNCHRONOUS
             case ir.Advance(cursor):
                 yield from _passed(cursor, seen, here)
+                copies = {slot: kind for slot, kind in copies.items() if slot.cursor != cursor}
                 for slot in [s for s in expects if s.cursor == cursor]:
                     size, where = expects.pop(slot)
                     if loads.pop(slot) != size:
@@ -155,5 +169,5 @@ def _passed(cursor: str, seen: dict[tuple[type, ir.Slot], Path], here: Path) -> 
     kinds = {kind for kind, slot in seen if slot.cursor == cursor}
     if not kinds:
         yield Violation(here, f"cursor {cursor} moves on, and nothing in this body was done with the position")
-    if ir.WaitEmpty in kinds and ir.Expect not in kinds:
+    if ir.WaitEmpty in kinds and not kinds & {ir.Expect, ir.SignalCopies}:
         yield Violation(here, f"cursor {cursor} moves on from a slot that was not filled")

@@ -23,6 +23,7 @@ from tilegen.ir.plan import (
     ArriveEmpty,
     BufferOperand,
     Cursor,
+    FenceAsync,
     For,
     Fragment,
     FragmentOperand,
@@ -51,6 +52,7 @@ from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.stale import ScaledSum, scaled_sum
 from tilegen.passes.synchronise.beginnings import begun_by_products, is_first
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
+from tilegen.passes.synchronise.copier import copied
 from tilegen.passes.synchronise.edges import due_next, edge_at
 from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, keeps_one, layout
@@ -180,7 +182,13 @@ class Consumer:
             return
         self.waited.add(tile)
         wait = WaitClean if self.c.scanned(tile) else WaitFull
-        self.out.append(wait(Slot(tile, f"{tile}_read"), self.c.tiles[tile].move.span, tile))
+        span = self.c.tiles[tile].move.span
+        self.out.append(wait(Slot(tile, f"{tile}_read"), span, tile))
+        if copied(tile, self.c.scheduled) and not self.c.streamed(tile) and self._is_factor(tile):
+            self.out.append(FenceAsync(span, tile))  # once, whatever loop reads it first
+
+    def _is_factor(self, tile: str) -> bool:
+        return any(isinstance(o, Product) and tile in (o.a, o.b) for o in self.c.scheduled.program.ops)
 
     def _wait_to_pass(self, tile: str, left: Uniform, span: Span) -> None:
         """Before a slot is freed unread, with `left` more to pass by: it need not have been looked through.
@@ -463,6 +471,10 @@ class Consumer:
             assert isinstance(o, Product)
             for tile in self.c.tiles_of(o):
                 self._wait_full(tile)
+        # what threads have copied is for tensor cores to see once it is known to be there
+        fenced = [t for o in products for t in self.c.tiles_of(o) if self.c.streamed(t) and copied(t, s)]
+        if fenced:
+            self.out.append(FenceAsync(batch.span, ", ".join(dict.fromkeys(fenced))))
         if first:
             self.out.append(OrderWait(ORDER_ID, batch.span, products[0].statement))
         elif any(n in s.placed for o in products if isinstance(o, Product) for n in (o.a, o.b)):

@@ -8,7 +8,9 @@ from dataclasses import fields, is_dataclass, replace
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Elementwise, Product
 from tilegen.ir.plan import (
+    ASYNCHRONOUS,
     Buffer,
+    CopyTile,
     Descriptor,
     IntValue,
     ItemTable,
@@ -40,11 +42,12 @@ from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
 from tilegen.passes.synchronise.context import Context, storage, symbols_in
+from tilegen.passes.synchronise.copier import copied, copy_width, full_arrivals, warps_beside
 from tilegen.passes.synchronise.geometry import TileGeometry, descriptor, tile_geometry, up
 from tilegen.passes.synchronise.loops import layout
-from tilegen.passes.synchronise.producer import producer
+from tilegen.passes.synchronise.producer import copier, producer
 from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, check_rows, row_part
-from tilegen.passes.synchronise.scanner import SCANNED, SCANNER_WARPS, scanner
+from tilegen.passes.synchronise.scanner import SCANNED, scanner
 from tilegen.passes.synchronise.sequences import sequence_table, unit_axes, unit_lets
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
@@ -75,22 +78,26 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     for t in s.tiles:
         if t.hint and t.tile not in geometries:
             fail(Code.HINT_OF_VECTOR, t.span, tile=t.tile)
+        if t.mover != "tma" and t.tile not in geometries:
+            fail(Code.VIA_OF_VECTOR, t.span, tile=t.tile)
     rings, buffers, top = _rings(s, geometries)
     context = Context(s, geometries, rings, storage(s))
     values = Values(context)
     turns = s.workers.count if s.turns else 0
     stores = Stores(context, ORDER_ID + turns)
     consumer_body, consumer_cursors, fragments = Consumer(context, values, stores).build()
-    producer_body, producer_cursors = producer(context)
     buffers, top = _staging(s, stores, buffers, top)
     buffers, top = _factors(s, values, buffers, top)
     rings, top = _barriers(rings, context, top)
     threads = 128 * (1 + s.workers.count)
     entry = registers_at_entry(s.workers.count)
-    descriptors = tuple(descriptor(t, g, s, store=False, span=g.move.span) for t, g in geometries.items())
+    descriptors = tuple(
+        descriptor(t, g, s, store=False, span=g.move.span) for t, g in geometries.items() if not copied(t, s)
+    )
     roles: tuple[RolePlan, ...] = (
-        RolePlan("producer", "producer", 0, 1, s.workers.producer_registers, True, producer_cursors, (), producer_body),
+        *producer(context),
         *scanner(context),
+        *copier(context),
         RolePlan(
             "consumer",
             "consumer",
@@ -125,7 +132,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         registers_at_entry=entry,
         grid=grid(s),
         table=table,
-        notes=(*_notes(geometries), *_domain_notes(s)),
+        notes=(*_notes(geometries, s), *_domain_notes(s)),
         dependent=s.dependent,
         guard=guard,
     )
@@ -219,7 +226,8 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
         by_warp = any(not isinstance(o, Product) for o in readers) or not streamed(name)
         arrivals = (1 if parts > 1 else s.workers.count) * (4 if by_warp else 1)
         release = "warp" if by_warp else "warpgroup"
-        rings[name] = Ring(name, name, how.depth, parts, 0, 0, 1, arrivals, release, g.bytes, g.move.span)
+        full = full_arrivals(name, tiles, s)
+        rings[name] = Ring(name, name, how.depth, parts, 0, 0, full, arrivals, release, g.bytes, g.move.span)
     return rings, tuple(buffers), top
 
 
@@ -287,7 +295,7 @@ def _barriers(rings: dict[str, Ring], c: Context, top: int) -> tuple[dict[str, R
         out[name] = replace(r, full=top, empty=top + size)
         top += 2 * size
         if c.scanned(name):
-            warps = SCANNER_WARPS[1]
+            warps = warps_beside(rings, c.scheduled)[0][1]
             out[name] = replace(out[name], scan=Scan(top, warps, 0), empty_arrivals=r.empty_arrivals + warps)
             top += size
     for name, r in out.items():
@@ -321,7 +329,7 @@ def _params(
             used.add(node.name)
         elif isinstance(node, IntValue):
             used |= symbols(node.value)
-        elif isinstance(node, LoadVector | Mend | StoreRows | StoreVector):
+        elif isinstance(node, CopyTile | LoadVector | Mend | StoreRows | StoreVector):
             pointers.add(node.tensor)
         elif isinstance(node, LetFloat) and node.load is not None:
             pointers.add(node.load[0])
@@ -381,7 +389,7 @@ def _domain_notes(s: Scheduled) -> tuple[str, ...]:
     )
 
 
-def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
+def _notes(tiles: dict[str, TileGeometry], s: Scheduled) -> tuple[str, ...]:
     notes = []
     for name, g in tiles.items():
         stored = g.chunks * g.chunk
@@ -390,6 +398,11 @@ def _notes(tiles: dict[str, TileGeometry]) -> tuple[str, ...]:
             notes.append(f"tile {name}: {g.cols} columns are stored in {stored}, the others are {what}")
         if g.lines > g.rows:
             notes.append(f"tile {name}: {g.rows} rows are stored in {g.lines}, the others are zeros")
+        if copied(name, s):
+            width = copy_width(g, s)
+            how = "asynchronously" if width in ASYNCHRONOUS else "by loads and stores"
+            notes.append(f"tile {name}: copied by threads, {width} bytes at once, {how}")
+            continue
         if g.box_lines < g.lines:
             boxes = g.lines // g.box_lines
             notes.append(f"tile {name}: {g.lines} rows are split into {boxes} boxes of {g.box_lines}")

@@ -24,11 +24,11 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Stream
 from tilegen.ir.uniform import Int, Sym
 from tilegen.passes.synchronise.context import Context, prune
+from tilegen.passes.synchronise.copier import warps_beside
 from tilegen.passes.synchronise.loops import layout
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
 
 SCANNED = "scanned"  # in the names of the cuts between blocks
-SCANNER_WARPS = (1, 3)  # first and count, of the producer's warpgroup
 
 
 def scanner(c: Context) -> tuple[RolePlan, ...]:
@@ -44,7 +44,7 @@ def scanner(c: Context) -> tuple[RolePlan, ...]:
     if not cursors:
         return ()
     work = Work(ITEM, total_items(s), s.order.persistent or "single", tuple(body), s.span)
-    role = RolePlan("scanner", "scanner", 0, 1, None, False, tuple(cursors.values()), (), prune((work,)), SCANNER_WARPS)
+    role = RolePlan("scanner", "scanner", 0, 1, None, False, tuple(cursors.values()), (), prune((work,)), warps_beside(c.rings, s)[0])
     return (role,)
 
 

@@ -19,7 +19,7 @@ from tilegen.ir.plan import (
     SetRegisters,
     Work,
 )
-from tilegen.targets.hopper.emit import elementwise, products, synchronisation, tensors
+from tilegen.targets.hopper.emit import copies, elementwise, products, synchronisation, tensors
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
 from tilegen.targets.hopper.emit.scope import PRIORITY, RoleScope
@@ -29,6 +29,7 @@ _STATEMENTS = {
     **products.STATEMENTS,
     **elementwise.STATEMENTS,
     **tensors.STATEMENTS,
+    **copies.STATEMENTS,
 }
 
 
@@ -43,7 +44,7 @@ def role_code(r: RoleScope, group: str, warp: str) -> list[Line]:
     declared = _declarations(r, rest, group)
     if r.role.warps is not None:
         condition = f"if ({_warps(r, warp)}) {{"
-        return [Line(condition), *inside([*declared, *rest]), Line("}")]
+        return [*registers, Line(condition), *inside([*declared, *rest]), Line("}")]
     if not r.role.elected:
         return [*registers, *declared, *rest]
     elect = r.functions.helper("elect_one")
@@ -55,7 +56,9 @@ def _warps(r: RoleScope, warp: str) -> str:
     """Whether this warp is one of the role's, in a warpgroup that is."""
     first, count = r.role.warps_of_group
     start = WARPS * r.role.first + first
-    return f"{warp} >= {start}" if first + count == WARPS else f"{warp} >= {start} && {warp} < {start + count}"
+    reaches = [f"{warp} >= {start}"] if first else []
+    reaches += [f"{warp} < {start + count}"] if first + count < WARPS else []
+    return " && ".join(reaches)
 
 
 def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilegen.ir.plan import (
+    ASYNCHRONOUS,
     Compute,
     CopyOperand,
+    CopyTile,
     ElementExpr,
     Expect,
     For,
@@ -40,6 +42,8 @@ def expectations(plan: Plan) -> KernelGate:
     """The gates of a plan's kernel: one for each innermost loop with products, and the hardware it must use."""
     operations = [o for r in plan.roles for o in walk(r.body)]
     evidence = [(name, 1) for name, kind in _EVIDENCE.items() if any(isinstance(o, kind) for o in operations)]
+    if any(isinstance(o, CopyTile) and o.width in ASYNCHRONOUS for o in operations):
+        evidence.append(("LDGSTS", 1))
     if any(r.elected for r in plan.roles):
         evidence.append(("ELECT", 1))
     if plan.dependent:
