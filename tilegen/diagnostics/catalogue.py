@@ -903,6 +903,10 @@ class Code(enum.Enum):
             "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
         ),
     )
+    COPY_ALIGNMENT = Entry(
+        "{tensor} is copied {bytes} bytes at a time, and {what} is not a multiple of that",
+        ("take the variant of the kernel for such arrays: a call of the kernel does by itself",),
+    )
     ARRAY_ELEMENT_ALIGNMENT = Entry(
         "{tensor} has elements of {bytes} bytes, and {what} is not a multiple of that",
         ("copy {tensor} into an array of its own",),

@@ -1081,7 +1081,8 @@ class TensorShape:
 class Plan:
     """A kernel, or one variant of it. `grid`: CTAs to launch (may use `sm_count`), 0: nothing to do. `shared_bytes`:
     dynamic, from a base aligned to 1024. `guard`: of several plans of one kernel a launch takes the first whose guard,
-    over sizes and integer scalars (also such as are no parameters), holds; None holds always.
+    over sizes and integer scalars (also such as are no parameters) and alignments (`variants.alignment`), holds; None
+    holds always.
 
     `dependent`: a launch may begin under the end of the one before it on its stream; it waits for that one before any
     thread touches the tensors. `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`:

@@ -1,4 +1,4 @@
-"""The plans of one kernel for different sizes: a launch takes the first whose guard holds."""
+"""The plans of one kernel for different sizes and alignments: a launch takes the first whose guard holds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,27 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from tilegen.ir.plan import Plan
-from tilegen.ir.uniform import Uniform, condition_text, evaluate, op
+from tilegen.ir.uniform import Sym, Uniform, condition_text, evaluate, op, symbols
+
+_ALIGNMENT = "alignment(", ")"  # around a tensor's name: no name that a spec could give
+
+
+def alignment(tensor: str) -> Sym:
+    """In a guard: the largest power of two, 16 at most, that a tensor's start and its rows' strides are multiples of in
+    bytes."""
+    return Sym(f"{_ALIGNMENT[0]}{tensor}{_ALIGNMENT[1]}")
+
+
+def asked_alignments(plans: Sequence[Plan]) -> dict[str, str]:
+    """The tensors of which guards ask the alignment, by the name of it that `chosen` wants a value for."""
+    names = sorted({name for plan in plans if plan.guard is not None for name in symbols(plan.guard)})
+    before, after = _ALIGNMENT
+    return {name: name.removeprefix(before).removesuffix(after) for name in names if name.startswith(before)}
 
 
 def chosen(plans: Sequence[Plan], values: Mapping[str, int]) -> int | None:
-    """Which of the plans a launch takes, or None if none is for it. `values`: dense sizes and integer scalars."""
+    """Which of the plans a launch takes, or None if none is for it. `values`: dense sizes, integer scalars,
+    and the alignments that guards ask for."""
     return next((n for n, plan in enumerate(plans) if plan.guard is None or evaluate(plan.guard, values)), None)
 
 

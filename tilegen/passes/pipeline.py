@@ -17,6 +17,7 @@ from tilegen.ir.uniform import Uniform
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.isolate import check_scans, isolate
+from tilegen.passes.movers import by_alignment
 from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
@@ -58,14 +59,21 @@ def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], ta
 
 
 def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
-    """The Scheduled program: folds, guards, the default schedule, then the spec's directives. Raises TilegenError."""
-    return with_directives(to_folded(program, target), program.directives(target), target)
+    """The Scheduled program: folds, guards, the default schedule, then the spec's directives, for arrays of the best
+    alignment. Raises TilegenError."""
+    folded = to_folded(program, target)
+    return with_directives(folded, by_alignment(folded, program.directives(target), None)[0][0], target)
 
 
 def plan_with(
     folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper", guard: Uniform | None = None
 ) -> Plan:
-    """The plan of a folded program scheduled so, for launches where the guard holds. Raises TilegenError."""
+    """The plan of a folded program scheduled so, for launches where the guard holds; on arrays of the best alignment,
+    where that decides. Raises TilegenError."""
+    return _plan(folded, *by_alignment(folded, directives, guard)[0], target)
+
+
+def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
     plan = synchronise(with_directives(folded, directives, target), guard)
     verify_plan(plan)
     check_under(plan, directives)
@@ -80,12 +88,15 @@ def lower(program: TileProgram, target: str = "hopper") -> Plan:
 
 
 def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
-    """A plan for each schedule that a launch may take, in their order. Raises TilegenError with the faults of all."""
+    """A plan for each schedule that a launch may take, and of one that leaves movers open for each alignment, in their
+    order. Raises TilegenError with the faults of all."""
     plans: list[Plan] = []
     errors: list[TilegenError] = []
     for variant in program.variants(target):
         try:
-            plans.append(lower(variant, target))
+            chosen, folded = variant.schedule(target), to_folded(variant, target)
+            choices = by_alignment(folded, variant.directives(target), chosen.guard if chosen else None)
+            plans += [_plan(folded, *choice, target) for choice in choices]
         except TilegenError as error:
             errors.append(error)
     if len(errors) > 1:

@@ -377,7 +377,7 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
             program,
             stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
-    if d.mover not in ("tma", "cp_async"):
+    if d.mover != "tma" and (d.mover != "cp_async" or program.target != "hopper"):
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
     return replace(
         program,

@@ -43,6 +43,15 @@ class ArrayView:
     def on_gpu(self) -> bool:
         return self.device != CPU
 
+    @property
+    def alignment(self) -> int:
+        """The largest power of two, 16 at most, that its start and every stride but the innermost are multiples of;
+        what no access is made by does not count."""
+        bits = 0 if 0 in self.shape else self.pointer
+        for extent, stride in zip(self.shape[:-1], self.strides[:-1], strict=True):
+            bits |= stride if extent > 1 else 0
+        return min(bits & -bits, 16) if bits else 16
+
 
 def describe(array: Any, name: str = "array") -> ArrayView:
     """The view of a torch, CuPy or numpy array, or of anything with `__dlpack__` or `__cuda_array_interface__`.

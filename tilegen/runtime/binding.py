@@ -8,19 +8,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
+    CopyTile,
     CtasParam,
     Descriptor,
     FaultParam,
-    For,
-    If,
     MapDim,
     MapParam,
-    Operation,
     Plan,
     PointerParam,
     ScalarParam,
@@ -30,8 +29,8 @@ from tilegen.ir.plan import (
     StrideParam,
     TableParam,
     TensorShape,
-    Work,
 )
+from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.uniform import evaluate, text
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.dispatch import Dispatch
@@ -279,7 +278,8 @@ def _misplaced(
     pointed = {p.tensor for p in plan.params if isinstance(p, PointerParam)}
     starts = {x.starts for x in plan.table.sequences.lengths} if plan.table and plan.table.sequences else set()
     whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
-    whole |= {(store.tensor, store.col_dim) for store in _row_stores(plan)}
+    stores, copies = tuple(_all(plan, StoreRows)), tuple(_all(plan, CopyTile))
+    whole |= {(moved.tensor, moved.col_dim) for moved in (*stores, *copies)}
     whole |= {(name, 0) for name in starts}
     for t in plan.tensors:
         view, span = views[t.name], spans.get(t.name)
@@ -298,10 +298,12 @@ def _misplaced(
                 yield t.name, fault(Code.OUTPUT_OVERLAP, span, tensor=t.name, dim=dim)
     for name in sorted(pointed):
         yield from _off(name, views[name], _size(views[name]), Code.ARRAY_ELEMENT_ALIGNMENT, None, plan, spans)
-    for store in _row_stores(plan):
+    for store in stores:
         view = views[store.tensor]
         width = store.vector * _size(view)
         yield from _off(store.tensor, view, width, Code.ARRAY_ALIGNMENT, store.col_dim, plan, spans)
+    for copy in copies:
+        yield from _off(copy.tensor, views[copy.tensor], copy.width, Code.COPY_ALIGNMENT, copy.col_dim, plan, spans)
 
 
 def _off(
@@ -330,13 +332,8 @@ def _is_fortran(view: ArrayView, size: int) -> bool:
     return True
 
 
-def _row_stores(plan: Plan) -> Iterator[StoreRows]:
-    def inside(body: tuple[Operation, ...]) -> Iterator[StoreRows]:
-        for operation in body:
-            if isinstance(operation, StoreRows):
-                yield operation
-            elif isinstance(operation, Work | For | If):
-                yield from inside(operation.body)
+_Kind = TypeVar("_Kind", StoreRows, CopyTile)
 
-    for role in plan.roles:
-        yield from inside(role.body)
+
+def _all(plan: Plan, kind: type[_Kind]) -> Iterator[_Kind]:
+    return (o for _, _, o in all_operations(plan) if isinstance(o, kind))

@@ -21,7 +21,7 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import symbols
-from tilegen.ir.variants import chosen, limits
+from tilegen.ir.variants import asked_alignments, chosen, limits
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
 from tilegen.runtime.binding import output_shapes, resolve
@@ -53,7 +53,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """What shapes and numbers determine, without looking at addresses."""
+    """What shapes, numbers and the alignment of addresses determine."""
 
     executable: Executable
     numbers: Numbers
@@ -105,6 +105,7 @@ class Kernel:
         }
         self._plans = tuple(variant.plan for variant in self.variants)
         self._tensors = {t.name: t for t in self._plans[0].tensors}  # those of all
+        self._aligned = asked_alignments(self._plans)
         self._outputs = tuple(t.name for t in program.tensors if t.output)
         self._scalars = {s.name: s for s in program.scalars}
         ragged = {r.size for r in program.ragged}  # their lengths come as an array
@@ -159,8 +160,8 @@ class Kernel:
         return self.variants[0]
 
     def variant(self, **numbers: float) -> Variant[Artefacts]:
-        """The variant that a launch of these sizes and scalars takes; those that no schedule asks for may be left out.
-        Raises TilegenError where one is missing, and where no variant is for them."""
+        """The variant that a launch of these sizes and scalars takes, on arrays aligned to 16 bytes; numbers that no
+        schedule asks for may be left out. Raises TilegenError where one is missing, and where no variant is for them."""
         if faults := [self._unknown(name) for name in numbers if name not in self._numbers]:
             raise TilegenError(tuple(faults))
         given = {name: self._number(name, value) for name, value in numbers.items()}
@@ -168,7 +169,7 @@ class Kernel:
             if isinstance(value, float) and not (dtype := self._scalars[name].dtype).is_float:
                 said, span = repr(value), self._spans[name]
                 fail(Code.SCALAR_VALUE, span, got=said, wanted="a whole number", value=said, scalar=name, dtype=dtype)
-        return self.variants[self._chosen(given)]
+        return self.variants[self._chosen({**given, **dict.fromkeys(self._aligned, 16)})]
 
     def build(self) -> None:
         """Compile every variant now, none at a launch. Raises TilegenError with the faults of all."""
@@ -236,7 +237,6 @@ class Kernel:
     def _form(self, request: _Request, resolved: _Resolved, given: Mapping[str, Any], kept: int) -> Form:
         """What calls share that differ from this one in nothing but addresses."""
         first = next(iter(request.views.values()))
-        executable = resolved.executable
         missing = [name for name in self._outputs if given.get(name) is None]
         names = [*(name for name, value in given.items() if type(value) not in NUMBERS), *missing]
         mover: Mover | None = None
@@ -246,6 +246,7 @@ class Kernel:
             if mover is not None and (moved := mover(addresses)) is not None:
                 return moved
             views = {name: describe(arguments[name], name) for name in names}
+            executable = self._executable(resolved, views)
             loaded, binding = executable.bound(views, resolved.numbers)
             if binding.grid and binding.dealing is None and not any(0 in view.shape for view in views.values()):
                 mover = Mover(loaded, executable.plan, binding, names, addresses)
@@ -264,7 +265,8 @@ class Kernel:
             fail(Code.ARGUMENTS_BY_NAME, None, got=got, kernel=self.name, call=call)
         request = self._sorted(arguments)
         shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
-        resolved = self._resolved.get((shapes, request.spelt), lambda: self._resolve(request))
+        key = (shapes, request.spelt, *self._alignments(request.views).values())
+        resolved = self._resolved.get(key, lambda: self._resolve(request))
         first = next(iter(request.views.values()), _HOST)
         for name in self._outputs:
             if name not in request.views:
@@ -332,8 +334,19 @@ class Kernel:
                 fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
         given = {name: n for name, n in request.numbers.items() if name in self._scalars}
         scalars = scalar_values(self.program, sizes, given)
-        executable = self._executables[self._chosen({**sizes, **scalars})]
+        executable = self._executables[self._chosen({**sizes, **scalars, **self._alignments(request.views)})]
         return _Resolved(executable, Numbers(sizes, scalars), output_shapes(plan, sizes))
+
+    def _alignments(self, views: Mapping[str, ArrayView]) -> dict[str, int]:
+        """Of the tensors of which a guard asks it."""
+        return {name: views[tensor].alignment for name, tensor in self._aligned.items()}
+
+    def _executable(self, resolved: _Resolved, views: Mapping[str, ArrayView]) -> Executable:
+        """The one for arrays that differ from those resolved in their addresses."""
+        if not self._aligned:
+            return resolved.executable
+        numbers = resolved.numbers
+        return self._executables[self._chosen({**numbers.sizes, **numbers.scalars, **self._alignments(views)})]
 
     def _chosen(self, numbers: Mapping[str, int | float]) -> int:
         """Which variant a launch takes."""

@@ -1,7 +1,12 @@
-"""cp: the asynchronous copies of single threads (cp.async), and the way to the bulk ones."""
+"""cp: the asynchronous copies of single threads (cp.async), and the way to the bulk ones.
+
+A copy lands as late as it may: when its thread waits for it, or an arrival on an mbarrier is to follow it. Until then
+its bytes in shared memory are poison.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +16,7 @@ from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instructi
 from tilegen.emulate.ptx.loadstore import active_addresses
 from tilegen.emulate.ptx.module import Immediate, Instruction
 from tilegen.emulate.ptx.tma import active, bulk
-from tilegen.emulate.ptx.types import TYPES
+from tilegen.emulate.ptx.types import TYPES, Array
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx.machine import Machine
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 @instruction("cp")
 def copy(ins: Instruction) -> Decoded:
-    """cp.async…; copies complete when they are issued, so groups have nothing to wait for."""
+    """cp.async…"""
     mods = Modifiers(ins)
     reduce = mods.flag("reduce")
     mods.need("async")
@@ -27,12 +32,44 @@ def copy(ins: Instruction) -> Decoded:
         return bulk(ins, mods, reduce)
     if reduce:
         mods.unknown("only bulk copies reduce")
-    if mods.flag("commit_group") or mods.flag("wait_all") or mods.flag("wait_group"):
+    if mods.flag("commit_group"):
         mods.done()
         return Decoded(lambda machine: lambda s, m: None)
+    if mods.flag("wait_all") or mods.flag("wait_group"):
+        mods.done()
+        return Decoded(_wait)
     if mods.flag("mbarrier"):
         return _arrive(ins, mods)
     return _copy(ins, mods)
+
+
+_POISON = np.uint32(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of some threads that have not landed: where each goes, and its words."""
+
+    threads: Array
+    targets: Array
+    words: Array
+
+
+def _land(machine: Machine, threads: Array) -> None:
+    """Let all copies of these threads land. They may have been over before: whoever waits for fewer sees more."""
+    left: list[Copies] = []
+    for copies in machine.cta.copies:
+        now = np.isin(copies.threads, threads)
+        if now.any():
+            machine.spaces.scatter("shared", copies.targets[now], 4, copies.words[now], copies.threads[now])
+        if not now.all():
+            left.append(Copies(copies.threads[~now], copies.targets[~now], copies.words[~now]))
+    machine.cta.copies = left
+    machine.cta.events += 1
+
+
+def _wait(machine: Machine) -> Step:
+    return lambda s, m: _land(machine, s.start + active(s, m))
 
 
 def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
@@ -64,8 +101,8 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
                 chosen = np.nonzero(have == count)[0]
                 for k in range(min(int(count), nbytes)):
                     data[chosen, k : k + 1] = spaces.gather("global", address[chosen] + np.uint64(k), 1, 1, who[chosen])
-            spaces.scatter("shared", target, 4, data.view(np.uint32), who)
-            machine.cta.events += 1
+            spaces.scatter("shared", target, 4, np.full((len(who), nbytes // 4), _POISON), who)
+            machine.cta.copies.append(Copies(who, target, data.view(np.uint32)))
 
         return step
 
@@ -86,6 +123,7 @@ def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
 
         def step(s: slice, m: Mask) -> None:
             addresses = where(s)
+            _land(machine, s.start + active(s, m))
             for i in active(s, m):
                 # Without .noinc the pending count goes up by one first, and the arrival takes it down again.
                 if counted:

@@ -12,6 +12,7 @@ from tilegen.emulate.ptx.mbarrier import Mbarriers
 from tilegen.emulate.ptx.unit import WARPGROUP, Group, Unit
 
 if TYPE_CHECKING:
+    from tilegen.emulate.ptx.asynccopy import Copies
     from tilegen.emulate.ptx.machine import Machine
 
 _TURN = 64
@@ -27,6 +28,7 @@ class Cta:
         self.turns = 0
         self.mbarriers = Mbarriers(self)
         self.barriers = NamedBarriers(self)
+        self.copies: list[Copies] = []  # of single threads, on their way
         self.free_registers = 0
         self.units = [
             Unit(self, base, min(WARPGROUP, machine.threads - base), machine.entry_pc, machine.entry_registers)

@@ -20,7 +20,7 @@ from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part
 from tilegen.syntax.span import Span
 
 MAX_BOX = 256  # elements in a box dimension (cuTensorMapEncodeTiled)
-MAX_RANK = 5
+MAX_RANK = 5  # of what TMA takes
 SWIZZLES = (128, 64, 32)  # bytes of a line, the widest first
 ATOM_ROWS = 8  # rows of a swizzle atom
 COLUMNS = 8  # of a fragment, held by a quad
@@ -161,7 +161,7 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
         got = f"{cols} positions"
         fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=inner, got=got, wanted=f"a multiple of {COLUMNS}")
     rank = len(tensor.dims) + sum(1 for r in row_dims if r.parts)
-    if rank > MAX_RANK:
+    if rank > MAX_RANK and scheduled.tile(move.name).mover == "tma":
         fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)

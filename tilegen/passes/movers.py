@@ -1,0 +1,61 @@
+"""Which mover a launch's arrays allow: directives that leave it open become a choice for each alignment of tensors.
+
+TMA takes rows that begin at multiples of 16 bytes, a thread's copy such as begin at multiples of its own width. What a
+launch brings is known then; so there is a plan for each, and of a kernel's plans a launch takes the first that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tilegen.ir.folded import FoldedProgram
+from tilegen.ir.plan import ASYNCHRONOUS
+from tilegen.ir.schedule import Directive, Via
+from tilegen.ir.tile import Tensor
+from tilegen.ir.uniform import Int, Uniform, op
+from tilegen.ir.variants import alignment
+from tilegen.passes.synchronise.geometry import MAX_RANK
+
+# Directives, and the condition under which they are for a launch; None: always.
+Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
+
+
+def by_alignment(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None) -> tuple[Choice, ...]:
+    """The directives once for each width of copies, the widest first, the condition `guard` and that on tensors'
+    alignment with each; themselves alone where nothing is copied."""
+    moves = {m.name: folded.tile.tensor(m.tensor) for m in folded.tile.moves}
+    open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]
+    if not open_ones:
+        return ((directives, guard),)
+    tensors = [moves[d.tile] for d in open_ones]
+    size = min(t.dtype.bytes for t in tensors)
+    widths = [w for w in ASYNCHRONOUS if w > size] + [size]
+    return tuple(
+        (
+            tuple(_settled(d, width, moves[d.tile]) if d in open_ones else d for d in directives),
+            _both(guard, None if width == size else _aligned(tensors, width)),
+        )
+        for width in widths
+    )
+
+
+def _settled(d: Directive, width: int, tensor: Tensor) -> Directive:
+    assert isinstance(d, Via)
+    if d.mover == "auto" and width == ASYNCHRONOUS[0] and len(tensor.dims) <= MAX_RANK:
+        return replace(d, mover="tma")
+    return replace(d, mover="cp_async", width=width)
+
+
+def _aligned(tensors: Sequence[Tensor], width: int) -> Uniform:
+    condition: Uniform = Int(1)
+    for name in dict.fromkeys(t.name for t in tensors):
+        condition = op("and", condition, op("ge", alignment(name), width))
+    return condition
+
+
+def _both(guard: Uniform | None, other: Uniform | None) -> Uniform | None:
+    if guard is None or other is None:
+        return other if guard is None else guard
+    return op("and", guard, other)
