@@ -117,7 +117,7 @@ BREACHES = {
         "clean barriers take 3 arrivals, 2 come",
     ),
     "the producer's warp": (edits.role(CAUSAL, "scanner", warps=(0, 3)), "warpgroup 0 also runs producer"),
-    "a warpgroup of its own": (edits.role(CAUSAL, "scanner", first=1), "warpgroup 1 also runs scanner"),
+    "a warpgroup of its own": (edits.role(CAUSAL, "scanner", first=1), "first warp of warpgroup 1 stands before it"),
     "registers twice": (edits.role(CAUSAL, "scanner", registers=40), "registers are set by the role"),
     "no warps": (edits.role(CAUSAL, "scanner", warps=None), "a scanner lacks warps of its own"),
     "a consumer with warps": (edits.role(CAUSAL, "consumer", warps=(1, 2)), "a consumer has warps of its own"),

@@ -74,7 +74,8 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
 
 
 def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
-    """Every warpgroup has roles, each of its warps at most one, and its first warp's role sets its registers."""
+    """Every warpgroup has roles, each of its warps at most one; that of its first warp, which sets the registers of
+    them all, stands before the others."""
     taken: dict[int, dict[int, str]] = {}
     for index, role in enumerate(plan.roles):
         here = ("role", index)
@@ -93,6 +94,8 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
             continue
         if first and role.registers is not None:
             yield Violation(here, "registers are set by the role that the warpgroup's first warp runs")
+        if first and role.first not in taken:
+            yield Violation(here, f"no role for the first warp of warpgroup {role.first} stands before it")
         own = {0} if role.elected else set(range(first, first + count))
         for group in range(role.first, role.first + role.warpgroups):
             others = taken.setdefault(group, {})
@@ -102,8 +105,6 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
     groups = plan.threads // WARPGROUP_THREADS
     if plan.threads % WARPGROUP_THREADS or sorted(taken) != list(range(groups)):
         yield Violation(("size",), f"{plan.threads} threads, and roles for the warpgroups {sorted(taken)}")
-    for group in [g for g, warps in taken.items() if 0 not in warps]:
-        yield Violation(("size",), f"no role for the first warp of warpgroup {group}")
 
 
 def _registers(plan: ir.Plan) -> Iterator[Violation]:

@@ -96,8 +96,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     )
     roles: tuple[RolePlan, ...] = (
         *producer(context),
-        *scanner(context),
         *copier(context),
+        *scanner(context),
         RolePlan(
             "consumer",
             "consumer",
