@@ -287,9 +287,9 @@ class _Role:
             case ir.StoreRows(fragment, _, index):
                 self._rows(operation.shared, index, operation.row_dim, scope)
                 self._reach(index[operation.col_dim], ((1, self._fragments[fragment].cols),), scope)
-            case ir.CopyTile(_, index, slot, rows):
+            case ir.CopyTile(_, index, slot, steps):
                 buffer = self._plan.buffer(self._plan.ring(slot.ring).buffer)
-                for step in rows:
+                for step in steps:
                     self._reach(index[step.dim], ((1, step.digit.modulo or buffer.rows),), scope)
                 columns = -(-buffer.cols // buffer.chunk) * buffer.chunk
                 self._reach(index[operation.col_dim], ((1, columns),), scope)

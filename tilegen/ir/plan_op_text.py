@@ -124,8 +124,8 @@ def _movement(operation: ir.Operation) -> str:
         case ir.TmaLoad(descriptor, coordinates, slot, offset, size):
             moved = f"{_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
             return f"tma_load {moved}{_hint(operation.hint)}"
-        case ir.CopyTile(tensor, index, slot, rows, col_dim, col_limit, width):
-            along = f"{_rows(rows, '')}, " if rows else ""
+        case ir.CopyTile(tensor, index, slot, steps, col_dim, col_limit, width):
+            along = f"{_rows(steps, '')}, " if steps else ""
             return (
                 f"copy {_at(tensor, index)} -> {slot_text(slot)}, {along}"
                 f"cols along dim {col_dim} below {text(col_limit)}, {width} bytes at once"

@@ -279,7 +279,7 @@ def _misplaced(
     starts = {x.starts for x in plan.table.sequences.lengths} if plan.table and plan.table.sequences else set()
     whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
     stores, copies = tuple(_all(plan, StoreRows)), tuple(_all(plan, CopyTile))
-    whole |= {(moved.tensor, moved.col_dim) for moved in (*stores, *copies)}
+    whole |= {(o.tensor, o.col_dim) for o in stores} | {(o.tensor, o.col_dim) for o in copies}
     whole |= {(name, 0) for name in starts}
     for t in plan.tensors:
         view, span = views[t.name], spans.get(t.name)

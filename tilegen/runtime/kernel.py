@@ -161,7 +161,7 @@ class Kernel:
 
     def variant(self, **numbers: float) -> Variant[Artefacts]:
         """The variant that a launch of these sizes and scalars takes, on arrays aligned to 16 bytes; numbers that no
-        schedule asks for may be left out. Raises TilegenError where one is missing, and where no variant is for them."""
+        schedule asks for may be left out. Raises TilegenError where one is missing, and where none is for them."""
         if faults := [self._unknown(name) for name in numbers if name not in self._numbers]:
             raise TilegenError(tuple(faults))
         given = {name: self._number(name, value) for name, value in numbers.items()}

@@ -44,7 +44,18 @@ def scanner(c: Context) -> tuple[RolePlan, ...]:
     if not cursors:
         return ()
     work = Work(ITEM, total_items(s), s.order.persistent or "single", tuple(body), s.span)
-    role = RolePlan("scanner", "scanner", 0, 1, None, False, tuple(cursors.values()), (), prune((work,)), warps_beside(c.rings, s)[0])
+    role = RolePlan(
+        "scanner",
+        "scanner",
+        0,
+        1,
+        None,
+        False,
+        tuple(cursors.values()),
+        (),
+        prune((work,)),
+        warps_beside(c.rings, s)[0],
+    )
     return (role,)
 
 

@@ -49,9 +49,7 @@ def copy_tile(r: RoleScope, op: CopyTile) -> str:
         exists=f"!({' && '.join(exists)}) ? 0 : " if exists else "",
         advance=f"{apart} * stride0" if op.rows else "",
     )
-    rows = [
-        f"{r.stride(op.tensor, x.dim)}, {r.integer(op.index[x.dim])}, {r.integer(x.limit)}, " for x in op.rows
-    ]
+    rows = [f"{r.stride(op.tensor, x.dim)}, {r.integer(op.index[x.dim])}, {r.integer(x.limit)}, " for x in op.rows]
     columns = f"{r.integer(op.index[op.col_dim])}, {r.integer(op.col_limit)}"
     return f"{name}({r.slot(op.slot)}, {r.element(op.tensor, op.index)}, {''.join(rows)}{columns});"
 

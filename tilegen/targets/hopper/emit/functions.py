@@ -22,7 +22,17 @@ _CALLS: dict[str, dict[str, str]] = {
     "release_by_warp": {"arrive": "mbarrier_arrive"},
     "scan": {"load": "load_words"},
 }
-_FILES = ("barriers.j2", "tma.j2", "products.j2", "arithmetic.j2", "fragments.j2", "tensors.j2", "scan.j2", "copies.j2", "deal.j2")
+_FILES = (
+    "barriers.j2",
+    "tma.j2",
+    "products.j2",
+    "arithmetic.j2",
+    "fragments.j2",
+    "tensors.j2",
+    "scan.j2",
+    "copies.j2",
+    "deal.j2",
+)
 
 
 @cache
