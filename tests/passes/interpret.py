@@ -222,6 +222,23 @@ class Role:
             where[dim.dim] = where[dim.dim] + here
         return tuple(where)
 
+    def do_CopyTile(self, o: ir.CopyTile) -> None:
+        b = self.plan.buffer(self.plan.ring(o.slot.ring).buffer)
+        tensor, chunks = self.tensors[o.tensor], _stored(b) // b.chunk
+        filled = self.shared.slots.setdefault((o.slot.ring, self.part(o.slot)), [])
+        assert len(filled) == self.place(o.slot), "slots are filled in order, once each"
+        chunk, row, column = np.meshgrid(*map(np.arange, (chunks, b.rows, b.chunk)), indexing="ij")
+        where = [np.full(row.shape, self.int(at)) for at in o.index]
+        where[o.col_dim] += chunk * b.chunk + column
+        inside = (where[o.col_dim] >= 0) & (where[o.col_dim] < self.int(o.col_limit))
+        for step in o.rows:
+            at = row // step.digit.divide
+            where[step.dim] += at % step.digit.modulo if step.digit.modulo else at
+            inside &= (where[step.dim] >= 0) & (where[step.dim] < self.int(step.limit))
+        clipped = tuple(np.clip(w, 0, max(n - 1, 0)) for w, n in zip(where, tensor.shape, strict=True))
+        found = tensor[clipped] if tensor.size else np.zeros(inside.shape, tensor.dtype)
+        filled.append(np.where(inside, found, tensor.dtype.type(0)).astype(tensor.dtype).reshape(-1))
+
     def do_TmaStore(self, o: ir.TmaStore) -> None:
         d = self.plan.descriptor(o.descriptor)
         tensor = self.tensors[d.tensor]
@@ -522,6 +539,7 @@ def _lane_of(cols: int) -> npt.NDArray[np.int64]:
 _ORDER_ONLY = (
     ir.SetRegisters,
     ir.WaitEmpty,
+    ir.SignalCopies,
     ir.OrderWait,
     ir.OrderPass,
     ir.OrderStart,

@@ -346,11 +346,22 @@ CASES: list[tuple[Code, str, str]] = [
         ),
         "w keep",
     ),
+    (
+        Code.VIA_OF_VECTOR,
+        over_rows(
+            "Y[i] = max[j](x[i, j] + w[j]) schedule hopper { via x cp_async, w cp_async }",
+            "input W: f32[N] output Y: f32[M]",
+            tile="x[i, j] = X[i, j] tile w[j] = W[j]",
+        ),
+        "w cp_async",
+    ),
+    (Code.HINT_OF_COPIES, schedule_of(GEMM, "via a cp_async hint a keep, b keep"), "a keep"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via C cp_async"), "C cp_async"),
     (Code.DIRECTIVE_UNSUPPORTED, text_of("split_reduction"), "split j by 4"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "multicast b over m"), "multicast b over m"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "outputs C { grid m }"), "outputs C { grid m }"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "persistent counter"), "persistent counter"),
-    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a cp_async"), "a cp_async"),
+    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a rows"), "a rows"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "waves 4"), "waves 4"),
 ]
 

@@ -107,7 +107,7 @@ NAMES: dict[str, tuple[ir.Plan, str]] = {
 }
 
 ROLES: dict[str, tuple[ir.Plan, str]] = {
-    "kind": (edits.role(G, C, kind="helper"), 'kind "helper" is none of producer, scanner, consumer'),
+    "kind": (edits.role(G, C, kind="helper"), 'kind "helper" is none of producer, copier, scanner, consumer'),
     "warpgroup twice": (edits.role(G, C, first=0), "warpgroup 0 also runs producer"),
     "idle warpgroup": (replace(G, threads=512), "512 threads, and roles for the warpgroups [0, 1, 2]"),
     "two elected": (edits.role(G, P, warpgroups=2), "2 warpgroups for a producer"),

@@ -951,8 +951,9 @@ class Mend:
 
 Operation: TypeAlias = (
     "Let | LetFloat | Work | For | If | IfVote | IfSpoiled | Sweep | SetRegisters"
-    " | Expect | TmaLoad | CopyTile | SignalCopies | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty | WaitClean | ArriveEmpty"
-    " | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync | FenceAsync"
+    " | Expect | TmaLoad | CopyTile | SignalCopies | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty"
+    " | WaitClean | ArriveEmpty | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync"
+    " | FenceAsync"
     " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout | CopyOperand"
     " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
 )

@@ -1,0 +1,189 @@
+"""Tiles that threads copy: the numbers that TMA brings, roles in one warpgroup, and what plans must not say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.movers import with_mover
+from tests.passes import interpret
+from tests.passes.specs import loaded, schedule_of, text_of
+from tests.plan import edits
+from tilegen.checks.pipeline import check
+from tilegen.checks.resources import register_needs
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_json import plan_from_json, plan_to_json
+from tilegen.ir.plan_verify import InvalidPlan, verify
+from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.tile import ParamValue
+from tilegen.ir.uniform import Sym, evaluate
+from tilegen.ir.variants import alignment, chosen, when
+from tilegen.oracle import random_inputs, scalar_values
+from tilegen.passes.pipeline import lower, lower_all
+
+GEMM = text_of("gemm")
+CASES: dict[str, tuple[str, dict[str, ParamValue], dict[str, int], tuple[str, ...]]] = {
+    "all": ("fa3_fwd", {"D": 64, "causal": True}, {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 2}, ()),
+    "beside TMA": ("fa3_fwd", {"D": 64, "causal": True}, {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 1}, ("k", "v")),
+    "full": ("fa3_fwd", {"D": 128}, {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 1}, ()),
+    "padded lines": ("fa3_fwd", {"D": 72}, {"B": 1, "Sq": 70, "Sk": 90, "Hk": 1, "G": 1}, ()),
+    "rows of two axes": ("attention_decode", {}, {"B": 1, "Sq": 3, "Sk": 157, "Hk": 1, "G": 5}, ()),
+    "a tile beside an accumulator": ("attention_bias", {}, {"B": 1, "Sq": 70, "Sk": 96, "Hk": 1, "G": 1}, ()),
+    "no product": ("row_softmax", {}, {"M": 140, "N": 200}, ()),
+}
+
+
+@pytest.mark.parametrize(("name", "params", "sizes", "tiles"), CASES.values(), ids=CASES)
+def test_copies_bring_what_boxes_bring(
+    name: str, params: dict[str, ParamValue], sizes: dict[str, int], tiles: tuple[str, ...]
+) -> None:
+    text = text_of(name)
+    program = loaded(text, **params).variants("hopper")[-1]
+    by_threads = loaded(with_mover(text, "cp_async", tiles, **params), **params).variants("hopper")[-1]
+    scalars, inputs = scalar_values(program, sizes, {}), random_inputs(program, sizes, 3)
+    plan = lower(by_threads)
+    wanted = interpret.run(lower(program), sizes, scalars, inputs, lazy=True)
+    for output, found in interpret.run(plan, sizes, scalars, inputs, lazy=True).items():
+        assert np.array_equal(found, wanted[output], equal_nan=True)
+    assert check(plan, {**sizes, "sm_count": 2}) == []
+    assert plan_from_json(plan_to_json(plan)) == plan
+
+
+@cache
+def copied(directives: str = "via a cp_async, b cp_async") -> ir.Plan:
+    return lower(loaded(schedule_of(GEMM, f"block m 128, n 64 consumers 2 over m stages a 3, b 3 {directives}")))
+
+
+def test_roles_share_a_warpgroup() -> None:
+    causal = loaded(with_mover(text_of("fa3_fwd"), "cp_async", ("k", "v"), D=64, causal=True), D=64, causal=True)
+    roles = [(r.name, r.warps, r.registers) for r in lower(causal.variants("hopper")[-1]).roles]
+    assert roles[:3] == [("producer", None, 32), ("copier", (2, 2), None), ("scanner", (1, 1), None)]
+    assert [(r.name, r.warps, r.registers) for r in copied().roles] == [("copier", None, 40), ("consumer", None, 232)]
+    assert all(ring.full_arrivals == 128 for ring in copied().rings)
+    mixed = copied("via b cp_async")
+    assert {ring.name: ring.full_arrivals for ring in mixed.rings} == {"a": 1, "b": 64}
+    assert [d.name for d in mixed.descriptors] == ["a"]
+    assert register_needs(copied())[0].registers <= 40
+
+
+def test_products_see_copies_behind_a_fence() -> None:
+    """Threads write in one view of memory, tensor cores read in another."""
+    plan = copied()
+    for _, _, o in all_operations(plan):
+        if isinstance(o, ir.For | ir.If) and any(isinstance(p, ir.Mma) for p in o.body):
+            kinds = [type(p) for p in o.body]
+            assert kinds.index(ir.WaitFull) < kinds.index(ir.FenceAsync) < kinds.index(ir.Mma)
+    by_threads = lower(loaded(with_mover(text_of("row_softmax"), "cp_async")))
+    assert not any(
+        isinstance(o, ir.FenceAsync) for _, _, o in all_operations(by_threads)
+    )  # threads read what they wrote
+
+
+SIZES = {"M": 128, "N": 64, "K": 320, "sm_count": 1}
+FAULTS = {
+    "no fence": (edits.drop(copied(), "consumer", ir.FenceAsync, 1), "PIPELINE_FENCE"),
+    "signalled before it is copied": (
+        edits.change(
+            edits.drop(copied(), "copier", ir.SignalCopies, 1),
+            "copier",
+            ir.CopyTile,
+            lambda o: (ir.SignalCopies(o.slot, True, o.span), o),
+            1,
+        ),
+        "PIPELINE_UNORDERED",
+    ),
+    "no room waited for": (edits.drop(copied(), "copier", ir.WaitEmpty), "PIPELINE_LAPPED"),
+    "no signal": (edits.drop(copied(), "copier", ir.SignalCopies), "PIPELINE_DEADLOCK"),
+    "an arrival too many": (
+        replace(copied(), rings=(replace(copied().ring("a"), full_arrivals=129), copied().ring("b"))),
+        "PIPELINE_DEADLOCK",
+    ),
+    "an arrival too few": (
+        replace(copied(), rings=(replace(copied().ring("a"), full_arrivals=127), copied().ring("b"))),
+        "PIPELINE_ARRIVALS",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plan", "code"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_of_the_movement_is_found(plan: ir.Plan, code: str) -> None:
+    assert check(copied(), SIZES) == []
+    assert code in {d.code for d in check(plan, SIZES)}
+
+
+BUFFER = copied().buffer("a")
+SIGNAL = ir.SignalCopies(ir.Slot("a", "a_read"), True, BUFFER.span)
+BREACHES = {
+    "arrivals": (
+        replace(copied(), rings=(replace(copied().ring("a"), full_arrivals=1), copied().ring("b"))),
+        "full barriers take 1 arrivals, 128 come",
+    ),
+    "swizzle": (
+        replace(copied(), buffers=(replace(BUFFER, swizzle=64, line=64, chunk=32), copied().buffer("b"))),
+        "swizzle",
+    ),
+    "signalled as what it is not": (
+        edits.alter(copied(), "copier", ir.SignalCopies, asynchronous=False),
+        "what is signalled is not what the copies before it are",
+    ),
+    "filled without waiting": (edits.drop(copied(), "copier", ir.WaitEmpty), "without waiting until it is empty"),
+    "copied twice": (edits.change(copied(), "copier", ir.CopyTile, lambda o: (o, o)), "a second copy"),
+    "width": (edits.alter(copied(), "copier", ir.CopyTile, width=12), "bf16 is not copied 12 bytes at once"),
+    "rows": (edits.alter(copied(), "copier", ir.CopyTile, rows=(ir.RowStep(0, ir.Digit(2, 0), Sym("M")),)), "follow"),
+    "columns": (edits.alter(copied(), "copier", ir.CopyTile, col_dim=0), "columns run along the innermost dimension"),
+    "index": (edits.alter(copied(), "copier", ir.CopyTile, index=()), "0 indices for 2 dimensions"),
+    "a consumer": (edits.after(copied(), "consumer", ir.FenceAsync, SIGNAL), "a consumer does not do this"),
+    "elected": (edits.role(copied(), "copier", elected=True), "a copier is run by one elected thread"),
+    "warps that are not there": (edits.role(copied(), "copier", warps=(2, 4)), "has no warps 2 to 5"),
+    "nobody's first warp": (edits.role(copied(), "copier", warps=(2, 2), registers=None), "first warp of warpgroup 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("plan", "message"), BREACHES.values(), ids=BREACHES)
+def test_a_breach_is_found(plan: ir.Plan, message: str) -> None:
+    with pytest.raises(InvalidPlan) as caught:
+        verify(plan)
+    messages = [v.message for v in caught.value.violations]
+    assert any(message in m for m in messages), messages
+
+
+# ---- which mover -----------------------------------------------------------------------------------
+
+
+def test_a_launch_takes_the_widest_copies_that_its_arrays_allow() -> None:
+    plans = lower_all(loaded(schedule_of(GEMM, "block m 128, n 64 via a auto, b auto")))
+    assert [[r.name for r in p.roles] for p in plans] == [["producer", "consumer"], *[["copier", "consumer"]] * 3]
+    assert when(plans, 0) == "if alignment(A) >= 16 and alignment(B) >= 16"
+    names = alignment("A").name, alignment("B").name
+    for A, B, taken in ((16, 16, 0), (16, 8, 1), (8, 16, 1), (4, 16, 2), (2, 2, 3), (16, 2, 3)):
+        assert chosen(plans, dict(zip(names, (A, B), strict=True))) == taken
+    widths = [{o.width for _, _, o in all_operations(p) if isinstance(o, ir.CopyTile)} for p in plans]
+    assert widths == [set(), {8}, {4}, {2}]
+    assert [any("loads and stores" in note for note in p.notes) for p in plans] == [False, False, False, True]
+
+
+def test_a_schedule_keeps_its_own_condition() -> None:
+    text = GEMM.replace("schedule hopper {", "schedule hopper if M <= 64 { via a auto } schedule hopper {")
+    plans = lower_all(loaded(text))
+    assert when(plans, 0) == "if M <= 64 and alignment(A) >= 16"
+    assert when(plans, 3) == "else if M <= 64"
+    assert when(plans, 4) == "otherwise"
+    assert chosen(plans, {"M": 65, "alignment(A)": 2}) == 4
+
+
+@pytest.mark.parametrize(("shift", "width"), [(0, 16), (8, 16), (4, 8), (2, 4), (1, 2)])
+def test_columns_that_begin_elsewhere_narrow_the_copies(shift: int, width: int) -> None:
+    """TMA takes any coordinate; a copy needs its own address aligned."""
+    text = schedule_of(GEMM.replace("B[k, n]", f"B[k, n + {shift}]"), "block m 128, n 64, k 64 via b cp_async")
+    program = loaded(text.replace("T[K, N]", f"T[K, N + {shift}]"))
+    assert {o.width for _, _, o in all_operations(lower(program)) if isinstance(o, ir.CopyTile)} == {width}
+
+
+def test_f32_has_no_copies_narrower_than_an_element() -> None:
+    plans = lower_all(loaded(with_mover(text_of("copy"), "cp_async", T="f32"), T="f32"))
+    assert [{o.width for _, _, o in all_operations(p) if isinstance(o, ir.CopyTile)} for p in plans] == [{16}, {8}, {4}]
+    assert plans[-1].guard is None
+    assert evaluate(plans[1].guard, {"alignment(X)": 8})  # type: ignore[arg-type]

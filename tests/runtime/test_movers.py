@@ -1,0 +1,115 @@
+"""Kernels whose tiles threads copy, in the emulator: the same bits as by TMA, and arrays that TMA cannot take."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.emit.running import run
+from tests.movers import with_mover
+from tests.passes.specs import schedule_of, text_of
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.dtypes import DType
+from tilegen.ir.tile import ParamValue
+from tilegen.ir.uniform import evaluate
+from tilegen.ir.variants import alignment, chosen
+from tilegen.runtime.arrays import describe
+from tilegen.runtime.compilation import compile_source
+from tilegen.runtime.kernel import Kernel
+from tilegen.syntax.span import Source
+
+Array = npt.NDArray[np.generic]
+GEMM = "block m 64, n 64, k 64  consumers 1 over m  stages a 2, b 2  persistent static"
+
+
+@cache
+def kernel(text: str, params: tuple[tuple[str, ParamValue], ...] = ()) -> Kernel:
+    return compile_source(Source("spec.tile", text), dict(params)).kernel()
+
+
+def inputs_of(k: Kernel, sizes: dict[str, int]) -> dict[str, Array]:
+    rng = np.random.default_rng(7)
+    given = [t for t in k.variants[0].plan.tensors if not t.output]
+    return {t.name: rng.standard_normal(tuple(evaluate(d, sizes) for d in t.dims)).astype(t.dtype.numpy) for t in given}
+
+
+def outputs_of(k: Kernel, inputs: dict[str, Array], **given: Any) -> list[Array]:
+    found = k(**inputs, **given)
+    return [x.view(np.uint8) for x in (found if isinstance(found, tuple) else (found,))]
+
+
+SMALL = "block i 64, j 64  consumers 1 over i  stages k 2, v 2  late O by 1  batch O, s  walk j down"
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "sizes", "tiles"),
+    [
+        # with a scanner beside the copier, and TMA's producer as well
+        (schedule_of(text_of("fa3_fwd"), SMALL), {"D": 64, "causal": True}, {"Sq": 70, "Sk": 93, "G": 1}, ("k", "v")),
+        (text_of("attention_decode"), {"D": 72}, {"Sq": 3, "Sk": 93, "G": 5}, ()),
+    ],
+    ids=["beside TMA", "rows of two axes"],
+)
+def test_the_same_bits_as_by_tma(
+    text: str, params: dict[str, ParamValue], sizes: dict[str, int], tiles: tuple[str, ...]
+) -> None:
+    settings = tuple(params.items())
+    by_tma = kernel(text, settings)
+    by_threads = kernel(with_mover(text, "cp_async", tiles, **params), settings)
+    inputs = inputs_of(by_tma, {"B": 1, "Hk": 1, **sizes})
+    for found, wanted in zip(outputs_of(by_threads, inputs), outputs_of(by_tma, inputs), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def skewed(x: Array, pitch: int, first: int) -> Array:
+    """The same numbers with rows `pitch` elements apart, from element `first` on of 16-byte aligned memory of NaN."""
+    size = x.dtype.itemsize
+    memory = np.full(x.shape[0] * pitch + first + 16, np.nan, x.dtype)
+    start = first + -memory.ctypes.data % 16 // size
+    out = np.lib.stride_tricks.as_strided(memory[start:], x.shape, (pitch * size, size))
+    out[...] = x
+    return out
+
+
+@pytest.mark.parametrize(
+    ("pitch", "first", "taken"),
+    [(136, 0, 0), (136, 4, 1), (140, 0, 1), (138, 0, 2), (136, 6, 2), (137, 0, 3), (136, 1, 3)],
+)
+def test_arrays_that_tma_cannot_take(pitch: int, first: int, taken: int) -> None:
+    """At the edge of both directions; the copies are as wide as both arrays allow."""
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto"))
+    inputs = inputs_of(k, {"M": 70, "N": 72, "K": 131})
+    aligned = {"A": skewed(inputs["A"], 136, 0), "B": skewed(inputs["B"], 72, 0)}
+    (wanted,) = outputs_of(k, aligned)
+    out = np.full((70, 72), np.nan, DType.BF16.numpy)
+    (found,) = outputs_of(k, {**aligned, "A": skewed(inputs["A"], pitch, first)}, C=out)
+    assert np.array_equal(found, wanted)
+    plans = [v.plan for v in k.variants]
+    arrays = {
+        name: describe(x).alignment for name, x in (("A", skewed(inputs["A"], pitch, first)), ("B", aligned["B"]))
+    }
+    assert chosen(plans, {alignment(name).name: n for name, n in arrays.items()}) == taken
+    assert k.last_report is not None and bool(k.last_report.tma_loads) == (taken == 0)
+    exact = inputs["A"].astype(np.float64) @ inputs["B"].astype(np.float64)
+    assert np.abs(out.astype(np.float64) - exact).max() < 0.2
+
+
+def test_tma_alone_refuses_them() -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a tma"))
+    inputs = inputs_of(k, {"M": 64, "N": 64, "K": 64})
+    with pytest.raises(TilegenError) as caught:
+        k(A=skewed(inputs["A"], 65, 0), B=inputs["B"])
+    assert {d.code for d in caught.value.diagnostics} == {"TMA_STRIDE_ALIGNMENT"}
+
+
+def test_a_variant_by_itself_refuses_what_it_is_not_for() -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto"))
+    inputs = inputs_of(k, {"M": 64, "N": 64, "K": 64})
+    for array, code in ((skewed(inputs["A"], 66, 0), "COPY_ALIGNMENT"), (inputs["A"].T, "ARRAY_INNER_STRIDE")):
+        with pytest.raises(TilegenError) as caught:
+            run(k.variants[1].plan, {"A": array, "B": inputs["B"]})
+        assert {d.code for d in caught.value.diagnostics} == {code}
