@@ -12,6 +12,7 @@ from tests.movers import with_mover
 from tests.passes import interpret
 from tests.passes.specs import loaded, schedule_of, text_of
 from tests.plan import edits
+from tilegen.checks.movement.check import check_movement
 from tilegen.checks.pipeline import check
 from tilegen.checks.resources import register_needs
 from tilegen.ir import plan as ir
@@ -19,12 +20,13 @@ from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_verify import InvalidPlan, verify
 from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.tile import ParamValue
-from tilegen.ir.uniform import Sym, evaluate
+from tilegen.ir.uniform import Sym, evaluate, op
 from tilegen.ir.variants import alignment, chosen, when
 from tilegen.oracle import random_inputs, scalar_values
 from tilegen.passes.pipeline import lower, lower_all
 
 GEMM = text_of("gemm")
+SMALL = "block m 128, n 64 consumers 2 over m stages a 3, b 3"
 CASES: dict[str, tuple[str, dict[str, ParamValue], dict[str, int], tuple[str, ...]]] = {
     "all": ("fa3_fwd", {"D": 64, "causal": True}, {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 2}, ()),
     "beside TMA": ("fa3_fwd", {"D": 64, "causal": True}, {"B": 1, "Sq": 201, "Sk": 170, "Hk": 1, "G": 1}, ("k", "v")),
@@ -50,11 +52,14 @@ def test_copies_bring_what_boxes_bring(
         assert np.array_equal(found, wanted[output], equal_nan=True)
     assert check(plan, {**sizes, "sm_count": 2}) == []
     assert plan_from_json(plan_to_json(plan)) == plan
+    judged = check_movement(plan, by_threads)
+    assert not judged.diagnostics
+    assert judged.unknown == check_movement(lower(program), program).unknown
 
 
 @cache
 def copied(directives: str = "via a cp_async, b cp_async") -> ir.Plan:
-    return lower(loaded(schedule_of(GEMM, f"block m 128, n 64 consumers 2 over m stages a 3, b 3 {directives}")))
+    return lower(loaded(schedule_of(GEMM, f"{SMALL} {directives}")))
 
 
 def test_roles_share_a_warpgroup() -> None:
@@ -112,6 +117,16 @@ FAULTS = {
 def test_a_fault_of_the_movement_is_found(plan: ir.Plan, code: str) -> None:
     assert check(copied(), SIZES) == []
     assert code in {d.code for d in check(plan, SIZES)}
+
+
+def test_a_copy_from_elsewhere_is_found() -> None:
+    program = loaded(schedule_of(GEMM, f"{SMALL} via a cp_async, b cp_async"))
+    plan = lower(program)
+    assert not check_movement(plan, program).diagnostics
+    shifted = edits.change(
+        plan, "copier", ir.CopyTile, lambda o: (replace(o, index=(op("add", o.index[0], 1), o.index[1])),)
+    )
+    assert "MOVEMENT_PLACE" in {d.code for d in check_movement(shifted, program).diagnostics}
 
 
 BUFFER = copied().buffer("a")

@@ -22,14 +22,15 @@ from tilegen.ir.plan_op_text import operation_text
 from tilegen.ir.uniform import evaluate, symbols
 from tilegen.syntax.span import Span
 
-LOAD = 6  # units from the issue of a box until it is there
+LOAD = 6  # units from the issue of a box, or of copies, until it is there
 PRODUCT = 4  # units that the tensor cores take for a product
 LONGEST = 900  # units that are drawn
 SURVEYED = 400  # steps of one process that still make a picture
 LOOKED_AT = 64  # trial sizes, drawn at random: the same ones each time
 
 _FREE = ir.SetRegisters | ir.MmaFence | ir.MmaCommit | ir.StoreCommit | ir.FenceAsync  # take no time
-_MOVES = ir.Expect | ir.TmaLoad | ir.TmaStore | ir.StoreRows | ir.StoreVector | ir.LoadVector
+_FILLS = ir.Expect | ir.TmaLoad | ir.CopyTile | ir.SignalCopies
+_MOVES = _FILLS | ir.TmaStore | ir.StoreRows | ir.StoreVector | ir.LoadVector
 _SYNCHRONISES = ir.ArriveEmpty | ir.ArriveClean | ir.OrderPass | ir.OrderStart | ir.GroupSync
 _WAITS = ir.WaitFull | ir.WaitEmpty | ir.WaitClean | ir.OrderWait | ir.MmaWait | ir.StoreWait
 
@@ -104,7 +105,7 @@ def _rounds(plan: ir.Plan, steps: Iterable[Step]) -> int:
     """How many rings are filled more often than they are deep."""
     deepest: dict[str, int] = {}
     for step in steps:
-        if isinstance(step.operation, ir.Expect):
+        if isinstance(step.operation, ir.Expect | ir.SignalCopies):
             slot = step.operation.slot
             deepest[slot.ring] = max(deepest.get(slot.ring, 0), step.cursors[slot.cursor])
     return sum(position >= plan.ring(name).depth for name, position in deepest.items())
@@ -154,7 +155,7 @@ class _Drawing:
         for step in steps:
             self._tracks.setdefault(step.process, _Track([])).steps.append(step)
             match step.operation:
-                case ir.Expect(slot) | ir.TmaLoad(_, _, slot):
+                case ir.Expect(slot) | ir.TmaLoad(_, _, slot) | ir.CopyTile(_, _, slot) | ir.SignalCopies(slot):
                     self._slots[self._slot(step, slot)].fills += 1
                 case ir.ArriveEmpty(slot):
                     self._slots[self._slot(step, slot)].arrivals += 1
@@ -223,12 +224,12 @@ class _Drawing:
 
     def _effect(self, track: _Track, step: Step, at: int, end: int) -> None:
         match step.operation:
-            case ir.Expect(slot) | ir.TmaLoad(_, _, slot):
+            case ir.Expect(slot) | ir.TmaLoad(_, _, slot) | ir.CopyTile(_, _, slot) | ir.SignalCopies(slot):
                 held = self._slots[self._slot(step, slot)]
                 held.fills -= 1
                 held.begun = at if held.begun is None else held.begun
                 held.span = step.operation.span
-                arrived = end + LOAD if isinstance(step.operation, ir.TmaLoad) else end
+                arrived = end + LOAD if isinstance(step.operation, ir.TmaLoad | ir.CopyTile) else end
                 held.there = max(held.there or 0, arrived)
             case ir.WaitFull(slot) | ir.WaitClean(slot):
                 self._slots[self._slot(step, slot)].since.setdefault(step.process, at)

@@ -1,4 +1,4 @@
-"""Which element of a tensor lies where in a tile of shared memory, by the boxes that TMA moves."""
+"""Which element of a tensor lies where in a tile of shared memory, by the boxes of TMA or by copies of threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.checks.movement.algebra import digits
 from tilegen.checks.movement.places import COL, ROW, Pos, U, pos_of
 from tilegen.ir import plan as ir
 from tilegen.ir.uniform import evaluate
@@ -53,6 +54,7 @@ class Layouts:
     def __init__(self, plan: ir.Plan) -> None:
         self._plan = plan
         self._patterns: dict[tuple[object, ...], tuple[Array, ...]] = {}
+        self._whole: dict[str, Array] = {}  # of a buffer: all its elements
 
     def tile(self, buffer: ir.Buffer, boxes: Sequence[Box], values: Mapping[str, int]) -> Tile:
         """What the boxes make of a buffer's copy. Raises MixedBoxes."""
@@ -71,6 +73,36 @@ class Layouts:
             self._patterns[key] = self._pattern(buffer, relative)
         covered, *places = self._patterns[key]
         return self._named(descriptor, first.coordinates, covered, places, values)
+
+    def copied(
+        self,
+        buffer: ir.Buffer,
+        copy: ir.CopyTile,
+        index: tuple[int, ...],
+        limits: tuple[int, ...],
+        units: Mapping[int, int],
+    ) -> Tile:
+        """What threads make of a slot. index, limits: the numbers of the copy, the columns' limit last. units: of
+        dimensions that a split axis runs along, the extent of its inner part."""
+        columns = -(-buffer.cols // buffer.chunk) * buffer.chunk
+        if buffer.name not in self._whole:
+            self._whole[buffer.name] = np.ones((buffer.rows, columns), np.bool_)
+        dims: list[Pos | tuple[Pos, Pos, int]] = [Pos(U, at) for at in index]
+        rows_in: Array = np.ones(buffer.rows, np.bool_)
+        for step, limit in zip(copy.rows, limits, strict=False):
+            at = index[step.dim] + digits(step.digit, np.arange(buffer.rows))
+            rows_in &= (at >= 0) & (at < limit)
+            unit = units.get(step.dim, 0)
+            if unit and limit == (index[step.dim] // unit + 1) * unit:
+                inner = at - (limit - unit)
+                dims[step.dim] = Pos(U, index[step.dim] // unit), pos_of(ROW, inner.tolist()), unit
+            else:
+                dims[step.dim] = pos_of(ROW, at.tolist())
+        at = index[copy.col_dim] + np.arange(columns)
+        dims[copy.col_dim] = pos_of(COL, at.tolist())
+        cols_in = (at >= 0) & (at < limits[-1])
+        whole = self._whole[buffer.name]
+        return Tile(copy.tensor, tuple(dims), tuple(rows_in.tolist()), tuple(cols_in.tolist()), whole, "zero", index)
 
     def _pattern(self, buffer: ir.Buffer, boxes: tuple[tuple[str, int, tuple[int, ...]], ...]) -> tuple[Array, ...]:
         """Which elements are covered, and along each dimension of the map the places of rows and of columns."""

@@ -39,10 +39,11 @@ SlotKey = tuple[str, int, int]  # ring, part, position
 
 @dataclass
 class Slots:
-    """What producers load, by absolute positions. scanned: looked through, by item."""
+    """What producers load and copiers copy, by absolute positions. scanned: looked through, by item."""
 
     loads: dict[SlotKey, list[tuple[ir.TmaLoad, Box]]] = field(default_factory=dict)
     tiles: dict[SlotKey, Tile | None] = field(default_factory=dict)
+    copies: dict[SlotKey, tuple[Tile, ir.CopyTile]] = field(default_factory=dict)
     clean: set[SlotKey] = field(default_factory=set)
     operands: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     scanned: dict[int, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Movement:
             o.slot.ring: plan.descriptor(o.descriptor).tensor
             for _, _, o in all_operations(plan)
             if isinstance(o, ir.TmaLoad)
-        }
+        } | {o.slot.ring: o.tensor for _, _, o in all_operations(plan) if isinstance(o, ir.CopyTile)}
         self._items: dict[tuple[tuple[str, int], ...], Item] = {}
         self.positive = {s.name for s in declared.program.scalars if s.constraint and _positive(s.constraint)}
 
@@ -280,8 +281,24 @@ class _Walker:
         if size != o.bytes:
             self.report(Code.MOVEMENT_BOXES, (), ring=o.slot.ring, got=f"a box of {size} bytes", wanted=f"{o.bytes}")
 
-    def tile(self, slot: ir.Slot) -> tuple[Tile, ir.TmaLoad] | None:
+    def copy_tile(self, o: ir.CopyTile) -> None:
+        buffer = self.plan.buffer(self.plan.ring(o.slot.ring).buffer)
+        index = tuple(self.number(i) for i in o.index)
+        limits = (*(self.number(step.limit) for step in o.rows), self.number(o.col_limit))
+        item = self.algebra.item
+        units = {
+            n: item.extents[split.inner]
+            for where in item.declared.reads.get(o.tensor, [])
+            for n, entry in enumerate(where)
+            for axis, _ in entry.terms
+            if (split := item.axes.split.get(axis)) is not None
+        }
+        self.slots.copies[self.key(o.slot)] = self.m.layouts.copied(buffer, o, index, limits, units), o
+
+    def tile(self, slot: ir.Slot) -> tuple[Tile, ir.TmaLoad | ir.CopyTile] | None:
         key = self.key(slot)
+        if key in self.slots.copies:
+            return self.slots.copies[key]
         loads = self.slots.loads.get(key)
         if not loads:
             return None
@@ -498,7 +515,8 @@ class _Names(dict[str, Value]):
 
 
 _STEPS: dict[type, Callable[[_Walker, Any], None]] = {
-    ir.TmaLoad: _Walker.tma_load, ir.ScanSlot: _Walker.scan, ir.Mend: _Walker.mend, ir.ReadShared: _Walker.read_shared,
+    ir.TmaLoad: _Walker.tma_load, ir.CopyTile: _Walker.copy_tile,
+    ir.ScanSlot: _Walker.scan, ir.Mend: _Walker.mend, ir.ReadShared: _Walker.read_shared,
     ir.WriteShared: _Walker.write_shared, ir.TmaStore: _Walker.tma_store, ir.StoreCommit: _Walker.store_commit,
     ir.LetFloat: _Walker.let_float, ir.Init: _Walker.init, ir.Map: _Walker.map, ir.Mask: _Walker.mask,
     ir.RowFold: _Walker.row_fold, ir.Relayout: _Walker.relayout, ir.CopyOperand: _Walker.copy,
