@@ -23,6 +23,7 @@ from tilegen.ir.tile import ParamValue
 from tilegen.ir.uniform import Sym, evaluate, op
 from tilegen.ir.variants import alignment, chosen, when
 from tilegen.oracle import random_inputs, scalar_values
+from tilegen.passes.movers import program_of
 from tilegen.passes.pipeline import lower, lower_all
 
 GEMM = text_of("gemm")
@@ -187,6 +188,10 @@ def test_a_schedule_keeps_its_own_condition() -> None:
     assert when(plans, 3) == "else if M <= 64"
     assert when(plans, 4) == "otherwise"
     assert chosen(plans, {"M": 65, "alignment(A)": 2}) == 4
+    own = [program_of(loaded(text), "hopper", n).schedule("hopper") for n in range(5)]
+    assert [s.guard is None for s in own if s] == [False] * 4 + [True]
+    with pytest.raises(IndexError):
+        program_of(loaded(text), "hopper", 5)
 
 
 @pytest.mark.parametrize(("shift", "width"), [(0, 16), (8, 16), (4, 8), (2, 4), (1, 2)])

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.variants import file_stem
+from tilegen.passes.movers import program_of
 from tilegen.passes.pipeline import lower_all
 from tilegen.runtime.compiler import compile_plan, plan_spec
 from tilegen.runtime.kernel import Kernel
@@ -80,8 +81,10 @@ def compile_one(request: Request) -> Build:
         params = dict(request.params)
         if request.gated:
             program, plans = plan_spec(source, params, "hopper")
-            variants = program.variants("hopper")
-            artefacts = tuple(compile_plan(plan, file_stem(plans, n), variants[n]) for n, plan in enumerate(plans))
+            artefacts = tuple(
+                compile_plan(plan, file_stem(plans, n), program_of(program, "hopper", n))
+                for n, plan in enumerate(plans)
+            )
         else:
             program = load(source, params)
             artefacts = tuple(map(build, lower_all(program)))

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilegen.ir.folded import FoldedProgram
 from tilegen.ir.plan import ASYNCHRONOUS
 from tilegen.ir.schedule import Directive, Via
-from tilegen.ir.tile import Tensor
+from tilegen.ir.tile import Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.ir.variants import alignment
 from tilegen.passes.synchronise.geometry import MAX_RANK
@@ -22,10 +21,12 @@ from tilegen.passes.synchronise.geometry import MAX_RANK
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
 
 
-def by_alignment(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None) -> tuple[Choice, ...]:
+def by_alignment(
+    program: TileProgram, directives: tuple[Directive, ...], guard: Uniform | None = None
+) -> tuple[Choice, ...]:
     """The directives once for each width of copies, the widest first, the condition `guard` and that on tensors'
     alignment with each; themselves alone where nothing is copied."""
-    moves = {m.name: folded.tile.tensor(m.tensor) for m in folded.tile.moves}
+    moves = {m.name: program.tensor(m.tensor) for m in program.moves}
     open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]
     if not open_ones:
         return ((directives, guard),)
@@ -39,6 +40,15 @@ def by_alignment(folded: FoldedProgram, directives: tuple[Directive, ...], guard
         )
         for width in widths
     )
+
+
+def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
+    """The program with the schedule alone that the plan of this number, of all that it is lowered to, comes from."""
+    for variant in program.variants(target):
+        number -= len(by_alignment(variant, variant.directives(target)))
+        if number < 0:
+            return variant
+    raise IndexError(f"{program.name} has no plan so late")
 
 
 def _settled(d: Directive, width: int, tensor: Tensor) -> Directive:

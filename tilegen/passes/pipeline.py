@@ -62,7 +62,7 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     """The Scheduled program: folds, guards, the default schedule, then the spec's directives, for arrays of the best
     alignment. Raises TilegenError."""
     folded = to_folded(program, target)
-    return with_directives(folded, by_alignment(folded, program.directives(target), None)[0][0], target)
+    return with_directives(folded, by_alignment(folded.tile, program.directives(target))[0][0], target)
 
 
 def plan_with(
@@ -70,7 +70,7 @@ def plan_with(
 ) -> Plan:
     """The plan of a folded program scheduled so, for launches where the guard holds; on arrays of the best alignment,
     where that decides. Raises TilegenError."""
-    return _plan(folded, *by_alignment(folded, directives, guard)[0], target)
+    return _plan(folded, *by_alignment(folded.tile, directives, guard)[0], target)
 
 
 def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
@@ -95,7 +95,7 @@ def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     for variant in program.variants(target):
         try:
             chosen, folded = variant.schedule(target), to_folded(variant, target)
-            choices = by_alignment(folded, variant.directives(target), chosen.guard if chosen else None)
+            choices = by_alignment(folded.tile, variant.directives(target), chosen.guard if chosen else None)
             plans += [_plan(folded, *choice, target) for choice in choices]
         except TilegenError as error:
             errors.append(error)

@@ -99,7 +99,9 @@ def _variants(
 
 
 def _variant(program: Callable[[], TileProgram], target: str, number: int) -> TileProgram:
-    return program().variants(target)[number]
+    from tilegen.passes.movers import program_of  # with the compiler
+
+    return program_of(program(), target, number)
 
 
 def _built(
