@@ -335,6 +335,7 @@ def test_inspect_shows_each_statement_with_its_operations_and_machine_code() -> 
     assert "mma " in product
     assert re.search(r"machine code: .*UTMALDG", tile_a)
     assert re.search(r"machine code: .*HGMMA", product)
+    assert re.search(r"^a +128 x 64 bf16 +16384 +TMA +1 ", result.stdout, re.M)
 
 
 def test_inspect_shows_sweeps_and_votes_with_what_they_hold() -> None:

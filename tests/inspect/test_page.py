@@ -248,6 +248,8 @@ def test_each_variant_has_its_texts(opened: Any) -> None:
         seen.append([opened.inner_text(f"#box-{name}") for name in TEXTS])
         assert opened.locator("#box-time rect.l").count() > 0
         assert opened.locator("#box-memory .l").count() > 2
+        assert opened.locator("tr", has_text=re.compile("^UTMALDG")).count() == 1
+        assert opened.locator("tr", has_text=re.compile(r"^x.*f32.*TMA")).count() == 1
     assert seen[0][0] == seen[1][0]
     assert all(a != b for a, b in zip(seen[0][1:], seen[1][1:], strict=True))
     opened.locator("#panes input[value=PTX]").uncheck()

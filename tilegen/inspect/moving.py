@@ -85,7 +85,8 @@ def moving_row(m: Moving) -> list[object]:
 
 
 def movings(program: TileProgram, plan: ir.Plan, code: Function) -> tuple[Moving, ...]:
-    """Every tile that copies of COPIES bring. code: the plan's kernel, with true places."""
+    """Every tile that copies of COPIES bring; one moved element by element, by loads and stores, has none. code: the
+    plan's kernel, with true places."""
     found = (_moving(program.source.name, move, plan, code) for move in program.moves)
     return tuple(moving for moving in found if moving is not None)
 
@@ -127,10 +128,11 @@ def _moving(file: str, move: Move, plan: ir.Plan, code: Function) -> Moving | No
 
 
 def _mover_of(plan: ir.Plan, tile: str) -> ir.RolePlan | None:
-    return next(
-        (role for role, _, o in all_operations(plan) if isinstance(o, ir.TmaLoad) and o.slot.ring == tile),
-        None,
-    )
+    """The role that brings the tile."""
+    for role, _, o in all_operations(plan):
+        if isinstance(o, ir.TmaLoad | ir.CopyTile) and o.slot.ring == tile:
+            return role
+    return None
 
 
 def _warps(role: ir.RolePlan) -> int:
