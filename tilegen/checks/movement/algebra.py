@@ -239,10 +239,11 @@ class Algebra:
         """The first reading under which the fold takes in the domain's points and its identity elsewhere. Reports the
         fault of the first one, if there is none."""
         first: tuple[str, str] | None = None
+        empty = 0 in self.item.extents.values()
         for env in value.envs:
             states, flags = self.item.states(env, (ROWS, width))
             _, pairs = self.cuts.refine(value.cut, states)
-            found = next((f for a, b in pairs if (f := _misfolded(value.kinds[a], flags[b], kind))), None)
+            found = next((f for a, b in pairs if (f := _misfolded(value.kinds[a], flags[b], kind, empty))), None)
             if found is None:
                 return env
             first = first or found
@@ -308,8 +309,9 @@ def digits(digit: ir.Digit | None, rows: Any) -> Any:
     return at % digit.modulo if digit.modulo else at
 
 
-def _misfolded(kind: Kind, state: int, fold: str) -> tuple[str, str] | None:
-    """(what a fold takes in, what it should) at an element, None if that is right."""
+def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str] | None:
+    """(what a fold takes in, what it should) at an element, None if that is right. empty: an axis has no positions, so
+    that the spec's value may be made of what a fold begins with."""
     if state == IGNORED:
         return None
     identity = kd.IDENTITY[fold]
@@ -317,6 +319,8 @@ def _misfolded(kind: Kind, state: int, fold: str) -> tuple[str, str] | None:
         if kind == identity:
             return None
         return f"{words(kind)} at a point outside the domain", f"{identity:g} there"
+    if empty and kind != ANY:
+        return None
     if isinstance(kind, float) and kind in (identity, 0.0):
         return f"{kind:g} at a point of the domain", "the value there"
     if not isinstance(kind, float) and not kd.is_live(kind):
