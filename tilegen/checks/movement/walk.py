@@ -92,11 +92,15 @@ class Movement:
                     except ZeroDivisionError:
                         walker.report(Code.DIVISION_BY_ZERO, ())
         for name, each in (counts or {}).items():
-            self._stored_once(name, each)
+            if not self.found.unknown:  # else some of what is stored was not seen
+                self._stored_once(name, each)
 
     def _stored_once(self, tensor: str, counts: Array) -> None:
-        wrong = [int(v) for v in np.unique(counts) if v != 1]
-        if not wrong or self.declared.tensors[tensor].otherwise is not None:
+        found = np.unique(counts)
+        # what does not vary along an axis that items differ in is stored, alike, by each of them
+        alike = len(found) == 1 and found[0] > 0 and not self._item_axes() <= self._covered(tensor)
+        wrong = [int(v) for v in found if v != 1]
+        if not wrong or alike or self.declared.tensors[tensor].otherwise is not None:
             return
         path: Path = ("tensor", tensor)
         at = tuple(int(v) for v in np.argwhere(counts == wrong[0])[0])
@@ -107,6 +111,22 @@ class Movement:
                 statement=tensor, got=f"{tensor}{list(at)} is written {wrong[0]} times", wanted="once",
             ),
         )  # fmt: skip
+
+    def _item_axes(self) -> set[str]:
+        """The axes in which work items differ."""
+        lets = [o for r in self.plan.roles for w in r.body if isinstance(w, ir.Work) for o in w.body]
+        lets += self.plan.table.lets if self.plan.table is not None else ()
+        names = {o.name.removesuffix(".0") for o in lets if isinstance(o, ir.Let)}
+        return names & {a.name for a in self.declared.program.axes}
+
+    def _covered(self, tensor: str) -> set[str]:
+        """The axes that an output runs along, split ones with their parts and the other way."""
+        found = set(self.declared.program.definition(tensor).index)
+        for axis in self.declared.program.axes:
+            parts = {axis.split.outer, axis.split.inner} if axis.split else set()
+            if parts and (axis.name in found or parts <= found):
+                found |= {axis.name, *parts}
+        return found
 
     def item(self, values: Mapping[str, int], symbols: Mapping[str, int]) -> Item:
         """The declaration at a work item."""
