@@ -98,7 +98,7 @@ def kernels() -> Iterator[Kernel]:
 
 
 def _by_boxes_or_whole_pieces(plan: Plan) -> bool:
-    """Whether copies by threads are of whole pieces: variants of smaller ones are for arrays that begin or step oddly."""
+    """Whether threads copy whole pieces, if they copy: variants of smaller ones are for arrays that lie oddly."""
     from tilegen.ir.plan import CopyTile
     from tilegen.ir.plan_walk import all_operations
     from tilegen.targets.hopper.box import PIECE
