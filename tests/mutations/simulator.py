@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.passes import interpret
-from tests.passes.interpret import F32, QUAD, ROWS, Array, _digits, _stored
+from tests.passes.interpret import F32, ROWS, Array, _digits, _stored
 from tilegen.ir import plan as ir
 from tilegen.ir.deal import deal, deal_sequences
 from tilegen.ir.uniform import evaluate, symbols
@@ -278,7 +278,8 @@ class Unit(interpret.Role):
 
     def do_ArriveEmpty(self, o: ir.ArriveEmpty) -> None:
         ring = self.plan.ring(o.slot.ring)
-        count = self.warps_here if ring.release == "warp" else int(self.lead or self.alone)
+        by_warp = ring.release == "warp" or self.role.kind == "scanner"
+        count = self.warps_here if by_warp else int(self.lead or self.alone)
         if count:
             self.machine.barrier(ring, "empty", self.part(o.slot), self.place(o.slot)).arrive(count)
 
@@ -594,6 +595,3 @@ def _run(cta: Cta, units: list[Unit], rng: random.Random) -> None:
         raise Harm("the CTA ends under a store")
     if any(b.bytes for b in cta.barriers.values()):
         raise Harm("the CTA ends under a load")
-
-
-_ = QUAD

@@ -1,0 +1,66 @@
+"""A seeded sample of the faults that `tools/mutate_plans.py` puts into plans: harm is reported, at a statement.
+
+The two judges are tested too: a plan that is right does no harm whatever the seed, and each kind of fault does some.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.mutations.judging import SUBJECTS, Subject, harm, plan_of, report
+from tests.mutations.plan_kinds import KINDS, Mutant, mutants
+
+SMALL = {s.name: s for s in SUBJECTS if s.sample in ("copy", "gemm_logsumexp", "attention_decode")}
+SAMPLED = 8  # of each
+SEEDS = 4
+# Kinds that must do harm in a small plan, or the judge of harm is blind to them.
+HARMFUL = (
+    "a wait for a clean slot dropped",
+    "a proxy fence dropped",
+    "expected bytes +16",
+    "a coordinate of a load +1",
+    "a mask dropped",
+    "a mask's bound +1",
+    "a mask by multiplication",
+    "a scan dropped",
+    "a store's rows one too many",
+)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_plan_that_is_right_does_no_harm_and_is_not_reported(name: str) -> None:
+    subject = SMALL[name]
+    right = Mutant("", "", plan_of(subject), None)
+    assert harm(subject, right, SEEDS) == ""
+    assert report(subject, right) is None
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_what_does_harm_is_reported_at_a_statement(name: str) -> None:
+    subject = SMALL[name]
+    every = list(mutants(plan_of(subject)))
+    harmful = 0
+    for mutant in random.Random(7).sample(every, SAMPLED):
+        wrong = harm(subject, mutant, SEEDS)
+        if wrong:
+            harmful += 1
+            found = report(subject, mutant)
+            assert found is not None, (mutant.kind, mutant.where, wrong)
+            assert found.placed, (mutant.kind, mutant.where, found)
+    assert harmful > SAMPLED // 2
+
+
+def _some(subject: Subject, kind: str) -> list[Mutant]:
+    return list(mutants(plan_of(subject), (kind,)))
+
+
+@pytest.mark.parametrize("kind", HARMFUL)
+def test_the_judge_sees_what_a_kind_does(kind: str) -> None:
+    subject = SMALL["attention_decode D=64"]
+    assert any(harm(subject, m, SEEDS) for m in _some(subject, kind)[:3])
+
+
+def test_there_are_many_kinds() -> None:
+    assert len(KINDS) >= 25
