@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.checks.explorer import Explorer
 from tests.plan import edits
 from tests.plan.plans import at, gemm
+from tilegen.checks.explorer import Explorer
 from tilegen.checks.pipeline import run
 from tilegen.ir import plan as ir
 from tilegen.ir.uniform import Int, Uniform, op

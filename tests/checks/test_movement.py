@@ -125,6 +125,17 @@ def test_a_mask_that_is_one_off_either_way() -> None:
     assert (more.wanted, less.wanted) == ("-inf there", "the value there")
 
 
+def test_an_element_that_is_masked_and_stored() -> None:
+    """The weights of a softmax, in a second loop over the blocks: the last one's mask hides a column too many."""
+    program = loaded(text_of("row_softmax"))
+    plan = lower(program)
+    site = list(sites(plan, ir.Mask))[-1]
+    (condition,) = site.operation.alternatives[0]
+    less = replace(site.operation, alternatives=((replace(condition, offset=op("sub", condition.offset, 1)),),))
+    found = first(check_movement(put(plan, site, less), program), "POISON_STORE")
+    assert (found.got, found.wanted) == ("0", "the spec's value")
+
+
 def test_the_way_of_poison_is_told_from_load_to_store() -> None:
     found = first(altered("decode", ir.ScanSlot, lambda o: None), "POISON_PRODUCT")
     words = [note.text for note in found.notes]

@@ -46,7 +46,7 @@ def test_the_trial_runs_begin_beside_nvrtc_once_it_has_begun(
 
         return real(plan, cuda, stem, called)
 
-    def check_all(plan: Plan) -> list[Diagnostic]:
+    def check_all(plan: Plan, shown: bool) -> list[Diagnostic]:
         order.append("trial runs")
         checked.set()
         return []

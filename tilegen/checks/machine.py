@@ -53,6 +53,7 @@ class Machine:
     observe: Callable[[Step], None] | None = None
     events: list[Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    first: Site | None = None  # of the faults
     _seen: set[tuple[Code, Path]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -142,6 +143,7 @@ class Machine:
         if (code, site.path) in self._seen:
             return
         self._seen.add((code, site.path))
+        self.first = self.first or site
         self.diagnostics.append(
             fault(
                 code,

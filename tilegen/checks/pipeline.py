@@ -26,10 +26,12 @@ from tilegen.ir.uniform import evaluate
 
 @dataclass(frozen=True)
 class Trace:
-    """What happened in the CTAs run, one after the other, and what was wrong."""
+    """What happened in the CTAs run, one after the other, and what was wrong; first: the CTA and place of the first
+    fault."""
 
     events: tuple[Event, ...]
     diagnostics: tuple[Diagnostic, ...]
+    first: tuple[int, Site] | None = None
 
 
 def run(
@@ -48,6 +50,7 @@ def run(
     count = evaluate(plan.grid, symbols)
     events: list[Event] = []
     diagnostics: dict[Diagnostic, None] = {}
+    first: tuple[int, Site] | None = None
     for cta in ctas:
         machine = Machine(plan, cta, regions, observe)
         try:
@@ -58,7 +61,9 @@ def run(
             diagnostics[fault(Code.INVALID_PLAN, None, reason=reason, line=plan.name)] = None
         events += machine.events
         diagnostics.update(dict.fromkeys(machine.diagnostics))
-    return Trace(tuple(events), tuple(diagnostics))
+        if first is None and machine.first is not None:
+            first = cta, machine.first
+    return Trace(tuple(events), tuple(diagnostics), first)
 
 
 def check(plan: ir.Plan, symbols: Mapping[str, int]) -> list[Diagnostic]:

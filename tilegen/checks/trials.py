@@ -9,6 +9,7 @@ from tilegen.checks.paths import Paths
 from tilegen.checks.pipeline import run
 from tilegen.checks.regions import Regions
 from tilegen.checks.sequences import length_symbol
+from tilegen.checks.ways import with_way
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import all_operations, uniforms
@@ -24,8 +25,11 @@ FREE = 2
 FEW = 3
 
 
-def check_all(plan: ir.Plan) -> list[Diagnostic]:
-    """What is wrong with a verified plan at any of the trial sizes: the first fault of each kind at each place."""
+def check_all(plan: ir.Plan, shown: bool = False) -> list[Diagnostic]:
+    """What is wrong with a verified plan at any of the trial sizes: the first fault of each kind at each place.
+
+    shown: the first of all comes with the shortest way there, where one is soon found.
+    """
     found: dict[tuple[str, Span | None], Diagnostic] = {}
     regions = Regions(plan)
     paths, gone = Paths(plan, regions.numbers), set()
@@ -37,7 +41,10 @@ def check_all(plan: ir.Plan) -> list[Diagnostic]:
             if path is None or path not in gone:
                 gone.add(path)
                 chosen.append(cta)
-        for diagnostic in run(plan, trial, chosen, regions).diagnostics:
+        trace = run(plan, trial, chosen, regions)
+        for diagnostic in trace.diagnostics:
+            if shown and not found and trace.first is not None:
+                diagnostic = with_way(diagnostic, plan, trial, *trace.first)
             found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
     return list(found.values())
 

@@ -44,7 +44,7 @@ def compile_plan(plan: Plan, stem: str, program: TileProgram) -> Built:
         from tilegen.checks.movement.check import check_movement  # loaded meanwhile too
         from tilegen.checks.trials import check_all
 
-        faults = check_all(plan)
+        faults = check_all(plan, shown=True)
         movement = check_movement(plan, program)
     if faults or movement.diagnostics:
         raise TilegenError((*faults, *movement.diagnostics))

@@ -114,8 +114,10 @@ class Outputs:
         sums, _ = item.declared.folded(tensor)
         base = tuple(x for x in env if x[1].along in (ROW, U))
         for axis in sums:
+            if not item.extents[axis]:
+                return False
             every = Pos(COL, 0, tuple(range(item.extents[axis])))
-            if not every.offsets or item.axes.lookup(dict(base), axis) is not None:
+            if item.axes.lookup(dict(base), axis) is not None:
                 continue
             points = np.broadcast_to(item.live((*base, (axis, every))), (len(rows), len(every.offsets)))
             if not points[rows].any():
@@ -173,10 +175,10 @@ class Outputs:
         _, pairs = a.cuts.refine(value.cut, cut)
         for n, m in pairs:
             kind = value.kinds[n]
-            if not known[m] or kd.is_live(kind) or isinstance(kind, float):
+            if not known[m] or kd.is_live(kind) or (isinstance(kind, float) and not a.item.declared.folded(tensor)[0]):
                 continue
             rows = ((value.cut.labels == n) & flags).any(axis=1)
-            if kind != kd.OWN or self._folds_something(env, tensor, rows):
+            if not (kind == kd.OWN or isinstance(kind, float)) or self._folds_something(env, tensor, rows):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted="the spec's value", tensor=tensor)
                 return
 
