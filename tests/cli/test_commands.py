@@ -151,6 +151,7 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("check", COPY, "--defect", "carry"), "--defect is of the target mls"),
         (("build", COPY, "--target", "mls", "--emit", "cu"), "wanted: mls"),
         (("build", COPY, "--target", "mls", "--size", "M=8"), "--size chooses among tuned schedules of hopper"),
+        (("run", COPY, "--target", "mls", "--tuned"), "--tuned is of the target hopper"),
         (("build", COPY, "--target", "mls", "--tuned"), "--tuned is of the target hopper"),
         (("check", COPY, "--nonsense"), "--nonsense"),
         (("frobnicate",), "frobnicate"),

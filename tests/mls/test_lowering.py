@@ -330,7 +330,10 @@ def test_a_tile_that_begins_before_its_tensor_is_refused() -> None:
 def test_rows_that_are_no_whole_lines_are_refused_by_name() -> None:
     with pytest.raises(TilegenError) as error:
         check(sample("copy"), {"M": 9, "N": 12})
-    assert "ARRAY_ALIGNMENT" in {d.code for d in error.value.diagnostics}
+    assert {d.code for d in error.value.diagnostics} == {"MLS_LINES"}
+    with pytest.raises(TilegenError) as error:
+        check(product(), {"M": 9, "K": 12})
+    assert {d.code for d in error.value.diagnostics} == {"MLS_LINES"}
 
 
 def test_the_plan_is_data() -> None:

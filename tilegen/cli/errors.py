@@ -31,6 +31,7 @@ _USAGE = frozenset(
         # arrays are made by the sizes that are given
         Code.ARRAY_ALIGNMENT,
         Code.INTEGER_RANGE,
+        Code.MLS_LINES,
         Code.NO_VARIANT,
         Code.NOT_BOXED,
         Code.TMA_STRIDE_ALIGNMENT,

@@ -41,12 +41,16 @@ class _Compiled:
         return stem if len(self.built) == 1 else f"{stem}.{n + 1}"
 
 
-def _compile(wanted: Wanted, defect: str | None) -> _Compiled:
-    """Every schedule for mls. Raises TilegenError with the faults of all."""
+def _program(wanted: Wanted) -> TileProgram:
     if wanted.tuned:
         wrong_usage("--tuned is of the target hopper", got="--tuned", wanted="--target mls without it")
+    return load(read_source(wanted.spec), wanted.parameters)
+
+
+def _compile(wanted: Wanted, defect: str | None) -> _Compiled:
+    """Every schedule for mls. Raises TilegenError with the faults of all."""
     started = time.perf_counter()
-    program = load(read_source(wanted.spec), wanted.parameters)
+    program = _program(wanted)
     built: list[MlsBuilt] = []
     errors: list[TilegenError] = []
     for variant in program.variants("mls"):
@@ -121,7 +125,7 @@ def run_mls(wanted: Wanted, given: Sizes, seed: int, defect: str | None) -> None
 
     Tensors lie across 4 GiB and end where a page does, whatever their size, so that a defect is met.
     """
-    program = load(read_source(wanted.spec), wanted.parameters)
+    program = _program(wanted)
     sizes, scalars = arguments(program, given, small=True)
     whole = dense(sizes)
     chosen = program.variant("mls", {**whole, **{k: v for k, v in scalars.items() if isinstance(v, int)}})

@@ -1087,6 +1087,11 @@ class Code(enum.Enum):
         "a streamed tile is brought in time or one block ahead",
         ("`prefetch 2` for two stages, `prefetch 1` for one",),
     )
+    MLS_LINES = Entry(
+        "matrix loads read the lines of {tensor} in parts of {bytes} bytes, and {what} is not a multiple of that",
+        ("under `tilegen run`, choose sizes that make it so: a multiple of 8 for 16-bit numbers",),
+        "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
+    )
     # ---- commands (tilegen.cli) ----
     MLS_DEFECT_UNMET = Entry(
         "at these sizes nothing meets the defect {defect}, and the results are right",

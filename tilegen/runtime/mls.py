@@ -53,7 +53,7 @@ def run(
     values = infer_sizes(plan.tensors, {name: describe(a) for name, a in arrays.items()}, whole, spans)
     if all(array.size == 0 for array in outputs.values()):
         return None
-    if faults := tuple(_misplaced(plan, arrays, spans)):
+    if faults := tuple(dict.fromkeys(_misplaced(plan, arrays, spans))):
         raise TilegenError(faults)
     given: dict[str, Array | int | float] = dict(arrays)
     given |= {stride_name(n, d): a.strides[d] // a.itemsize for n, a in arrays.items() for d in range(a.ndim)}
@@ -90,27 +90,35 @@ def _items(
 
 def _misplaced(plan: MlsPlan, arrays: Mapping[str, Array], spans: Mapping[str, Span]) -> Iterator[Diagnostic]:
     """Arrays whose lines do not lie as matrix loads and stores need them."""
-    wanted = {r.tensor: (r.col_dim, LINE_BYTES) for r in plan.rings}
+    for ring in plan.rings:
+        yield from _lines(ring.tensor, ring.col_dim, LINE_BYTES, Code.MLS_LINES, arrays, spans)
     for store in _stores(plan.body):
-        wanted[store.tensor] = (store.col_dim, _TOGETHER * arrays[store.tensor].itemsize)
-    for name, (inner, width) in wanted.items():
-        array, span = arrays[name], spans.get(name)
-        if array.size == 0:
-            continue  # nothing of it is read, and frameworks give an empty array any strides
-        for dim, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
-            if extent < 2:
-                continue
-            if stride < 0:
-                yield fault(Code.ARRAY_BACKWARDS, span, got=f"a stride of {stride} bytes", tensor=name, dim=dim)
-            elif dim == inner and stride != array.itemsize:
-                got, want = f"a stride of {stride} bytes", f"{array.itemsize} bytes"
-                yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=want, tensor=name, dim=dim)
-            elif dim != inner and stride % width:
-                what = f"dimension {dim}'s stride of {stride} bytes"
-                yield fault(Code.ARRAY_ALIGNMENT, span, tensor=name, bytes=width, what=what)
-        if name in {t.name for t in plan.tensors if t.output} and array.shape[inner] % _TOGETHER:
-            what = f"dimension {inner}'s extent of {array.shape[inner]}, in bytes,"
-            yield fault(Code.ARRAY_ALIGNMENT, span, tensor=name, bytes=width, what=what)
+        name, array = store.tensor, arrays[store.tensor]
+        width = _TOGETHER * array.itemsize
+        yield from _lines(name, store.col_dim, width, Code.ARRAY_ALIGNMENT, arrays, spans)
+        if array.shape[store.col_dim] % _TOGETHER:
+            what = f"the length of a row, {array.shape[store.col_dim] * array.itemsize} bytes,"
+            yield fault(Code.ARRAY_ALIGNMENT, spans.get(name), tensor=name, bytes=width, what=what)
+
+
+def _lines(
+    name: str, inner: int, width: int, code: Code, arrays: Mapping[str, Array], spans: Mapping[str, Span]
+) -> Iterator[Diagnostic]:
+    """Strides of an array that are none of lines one behind the other, contiguous along `inner`."""
+    array, span = arrays[name], spans.get(name)
+    if array.size == 0:
+        return  # nothing of it is read, and frameworks give an empty array any strides
+    for dim, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+        if extent < 2:
+            continue
+        if stride < 0:
+            yield fault(Code.ARRAY_BACKWARDS, span, got=f"a stride of {stride} bytes", tensor=name, dim=dim)
+        elif dim == inner and stride != array.itemsize:
+            got, wanted = f"a stride of {stride} bytes", f"{array.itemsize} bytes"
+            yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=name, dim=dim)
+        elif dim != inner and stride % width:
+            what = f"the stride of dimension {dim}, {stride} bytes,"
+            yield fault(code, span, tensor=name, bytes=width, what=what)
 
 
 def _stores(body: tuple[MlsOperation, ...]) -> Iterator[StoreRows]:

@@ -132,7 +132,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         registers_at_entry=entry,
         grid=grid(s),
         table=table,
-        notes=(*_notes(geometries, s), *_domain_notes(s)),
+        notes=(*_notes(geometries, s), *domain_notes(s)),
         dependent=s.dependent,
         guard=guard,
     )
@@ -380,7 +380,8 @@ def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
     return replace(role, body=tuple(replace(o, fields=fields) if isinstance(o, Work) else o for o in role.body))
 
 
-def _domain_notes(s: Scheduled) -> tuple[str, ...]:
+def domain_notes(s: Scheduled) -> tuple[str, ...]:
+    """What is to be known of clauses that bound no loop, in words."""
     clauses = [c for p in s.phases if isinstance(p, Stream) for c in only_masking(p, s)]
     return tuple(
         f"domain clause at line {c.span.line}: more than {MOST_RANGES} ranges of blocks together with the others; "

@@ -40,7 +40,7 @@ from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
 from tilegen.passes.synchronise.geometry import position, tile_geometry
-from tilegen.passes.synchronise.hopper import check_factors, tiles_in_shared
+from tilegen.passes.synchronise.hopper import check_factors, domain_notes, tiles_in_shared
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
 from tilegen.passes.synchronise.rows import check_rows
 from tilegen.passes.synchronise.sequences import sequence_table, unit_lets
@@ -85,6 +85,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
         title=program.title,
         blocks=tuple((r.axis, r.block) for r in s.roles if r.block > 1),
         table=table,
+        notes=domain_notes(s),
         guard=guard,
     )
 

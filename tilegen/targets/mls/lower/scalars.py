@@ -77,8 +77,8 @@ class Scalars:
         held = self.names.values()
         self.w.release(*(o for o in operands if o not in held))
 
-    def condition(self, e: Uniform) -> bool:
-        """Leave a truth value in scc. Returns whether scc is 1 where it holds (else 0)."""
+    def condition(self, e: Uniform) -> None:
+        """Leave in scc whether it holds."""
         if isinstance(e, Op) and e.op in _COMPARE:
             a, b = (self.value(x) for x in e.args)
             self.w.op(f"s_cmp_{_COMPARE[e.op]}_i32", a, b)
@@ -87,7 +87,6 @@ class Scalars:
             found = self.value(e)
             self.w.op("s_cmp_lg_i32", found, 0)
             self.w_release(found)
-        return True
 
     def branch_unless(self, e: Uniform, label: str) -> None:
         self.condition(e)

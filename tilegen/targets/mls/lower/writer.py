@@ -49,7 +49,6 @@ class Writer:
     def __init__(self, span: Span) -> None:
         self.lines: list[Line] = []
         self.span = span  # of the statement at hand
-        self.defects: set[str] = set()
         self._lent: set[SGPR | VGPR] = set()
         self._labels = 0
         self.scalars = Pool(isa.WAVE + 1, isa.SGPRS, self._no_sgpr)
