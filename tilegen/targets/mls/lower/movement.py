@@ -310,22 +310,27 @@ class Movement:
                  comment=f"{ring.tile}: nothing to load")  # fmt: skip
         w.release(address, zeros)
 
-    def read(self, ring: Ring, row: int, col: int, of_row: Operand | None, of_col: Operand | None) -> Access:
-        """What a read of 16 rows and 16 columns is to find in the slot at hand; of_row, of_col: registers added to
-        where it begins."""
+    def read(
+        self,
+        ring: Ring,
+        row: int,
+        col: int,
+        of_row: tuple[Operand | str, ...] = ("line",),
+        of_col: tuple[Operand | str, ...] = ("run",),
+    ) -> Access:
+        """What a read is to find in the slot at hand, from a row and a column on; of_row, of_col: what is added to
+        them, by default the position inside what a matrix read takes."""
         found, aimed = [], self.aimed[ring.tile]
         for dim, e in enumerate(self.index[ring.tile]):
             sums = summed(e, self.s.names)
             if sums is None:
                 known = aimed.at[dim]
                 sums = ((), known.value) if isinstance(known, Int) else ((known,), 0)
-            more: list[Operand | str] = list(sums[0])
+            more = sums[0]
             if dim == ring.row_dim:
-                more += ([of_row] if of_row is not None else []) + ["line"]
-                found.append(coordinate(Int(row + sums[1]), aimed.limits[0], *more))
+                found.append(coordinate(Int(row + sums[1]), aimed.limits[0], *more, *of_row))
             elif dim == ring.col_dim:
-                more += ([of_col] if of_col is not None else []) + ["run"]
-                found.append(coordinate(Int(col + sums[1]), aimed.limits[1], *more))
+                found.append(coordinate(Int(col + sums[1]), aimed.limits[1], *more, *of_col))
             else:
                 found.append(coordinate(Int(sums[1]), None, *more))
         return Access(ring.tile, ring.tensor, tuple(found))

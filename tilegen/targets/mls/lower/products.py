@@ -114,12 +114,13 @@ class Products:
     ) -> None:
         """16 positions of the direction that is not contracted, from `free` on, and 16 contracted ones."""
         ring = self.plan.ring(operand.tile)
+        own_part: tuple[Operand, ...] = () if own is None else (own,)
         if operand.along == "cols":
             name, row, col = "ds_read_matrix_b16", free, contracted
-            access = self.movement.read(ring, row, col, own, None)
+            access = self.movement.read(ring, row, col, of_row=(*own_part, "line"))
         else:
             name, row, col = "ds_read_matrix_trans_b16", contracted, free
-            access = self.movement.read(ring, row, col, None, own)
+            access = self.movement.read(ring, row, col, of_col=(*own_part, "run"))
         self.w.op(name, out, source, access=access, offset=place(ring, row, col))
 
     # ---- element by element ----
@@ -135,7 +136,7 @@ class Products:
             w.op("s_mul_i32", own, WAVE, WAVE_ROWS, comment="this wave's rows")
             source = self._address(ring, own, None)
             if ring.dtype.bytes == 4:
-                self._read_words(out, ring, blocks(f.cols), source)
+                self._read_words(out, ring, blocks(f.cols), source, own)
             else:
                 self._read_halves(out, ring, blocks(f.cols), source, own)
             w.release(source)
@@ -144,7 +145,7 @@ class Products:
         w = self.w
         w.op("s_nop", 0)
         for m in range(count):  # into the registers that the numbers end in: the halves of a pair make four of them
-            access = self.movement.read(ring, 0, m * WIDTH, own, None)
+            access = self.movement.read(ring, 0, m * WIDTH, of_row=(own, "line"))
             w.op("ds_read_matrix_b16", nth(out, 4 * m, 2), source, access=access, offset=place(ring, 0, m * WIDTH))
         w.wait_lds()
         convert = "v_cvt_f32_bf16" if ring.dtype is DType.BF16 else "v_cvt_f32_f16"
@@ -155,18 +156,17 @@ class Products:
                 w.op(convert, x[2 * e + 1], x[2 * e + 1])
                 w.op(convert, x[2 * e], x[e])
 
-    def _read_words(self, out: VGPR, ring: Ring, count: int, source: SGPR) -> None:
+    def _read_words(self, out: VGPR, ring: Ring, count: int, source: SGPR, own: SGPR) -> None:
         """Of 32-bit numbers there is no matrix read: a lane's four columns lie together."""
         w = self.w
-        with w.vector_scratch(1) as at, w.vector_scratch(1) as row:
-            w.op("v_lshrrev_b32", at, 4, LANE)
-            w.op("v_lshlrev_b32", at, 4, at)
-            w.op("v_and_b32", row, 15, LANE)
-            w.op("v_mul_lo_u32", row, row, ring.piece.line)
-            w.op("v_add_u32", at, at, row)
+        with w.vector_scratch(1) as at, w.vector_scratch(1) as line:
+            w.op("v_and_b32", line, 15, LANE)
+            w.op("v_mul_lo_u32", at, line, ring.piece.line)
             w.op("v_add_u32", at, at, source)
+            self.lanes.add_times(at, ring.dtype.bytes, self.lanes.first)
             for m in range(count):
-                w.op("ds_read_b128", nth(out, 4 * m, 4), at, offset=place(ring, 0, m * WIDTH))
+                access = self.movement.read(ring, 0, m * WIDTH, (own, line), (self.lanes.first, "run"))
+                w.op("ds_read_b128", nth(out, 4 * m, 4), at, access=access, offset=place(ring, 0, m * WIDTH))
             w.wait_lds()
 
 
