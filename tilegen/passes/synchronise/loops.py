@@ -11,7 +11,7 @@ bodies are written once however many ranges there are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.ir.folded import Guarded, Product
 from tilegen.ir.plan import Let, Operation
@@ -97,9 +97,12 @@ class Layout:
         return [(f"{self.stream.axis}.{of}_first{n}", f"{self.stream.axis}.{of}_last{n}") for n in numbers]
 
 
-def layout(stream: Stream, s: Scheduled) -> Layout:
+def layout(stream: Stream, s: Scheduled, *, apart: bool = True) -> Layout:
+    """apart: loops are cut where a warpgroup's own rows need it; else where those of the whole work item do."""
     axis = stream.axis
     found = ranges(stream, s)
+    if not apart:
+        found = replace(found, own=found.shared, sure=found.whole)
     guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
     peeled = is_peeled(stream)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)

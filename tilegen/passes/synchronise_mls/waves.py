@@ -159,7 +159,7 @@ class _Waves:
 
     def _stream(self, phase: Stream) -> None:
         s = self.c.scheduled
-        plan = layout(phase, s)
+        plan = layout(phase, s, apart=False)  # every wave comes to every barrier
         assert not plan.peeled, "distances are 0 on this machine"
         self.out += (*plan.lets, *plan.own_lets)
         hoisted = beginnings(phase, self.c, self.values)

@@ -7,6 +7,7 @@ is not issued (`tail`); the piece is then zeroed (`dirty-lds`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilegen.ir.mls_plan import Aim, Fetch, MlsPlan, ReadFrom, Ring
@@ -211,6 +212,7 @@ class Movement:
         if share.groups == 1 and (stripe + 1) * waves > ring.stripes:
             w.op("s_cmp_lt_i32", WAVE, ring.stripes - stripe * waves)
             w.op("s_cbranch_scc0", done)
+        self._unless_missing(ring, share, 0, done)
         if stripe:
             with w.scratch(2) as offset:
                 w.op("s_mul_i32", low(offset), aimed.stride, waves * piece.rows)
@@ -231,7 +233,7 @@ class Movement:
         if TAIL not in self.defects:
             w.op("s_branch", done)
             w.place(zero)
-            self._zero(ring, target, [self._place(ring, share, n, stripe) for n in range(share.columns)])
+            self._zero(ring, share, target, stripe, range(share.columns))
         w.place(done)
 
     def _place(self, ring: Ring, share: _Share, n: int, stripe: int) -> int:
@@ -246,10 +248,7 @@ class Movement:
         aimed = self.aimed[ring.tile]
         over, zero, done = (w.label(f"{ring.tile}_{word}") for word in ("over", "zero", "done"))
         col = n * share.groups * piece.cols
-        last = (n + 1) * share.groups > ring.columns  # some groups have no such piece
-        if last:
-            w.op("s_cmp_lt_i32", aimed.col, ring.cols - col)
-            w.op("s_cbranch_scc0", over)
+        partial = n > 0 and self._unless_missing(ring, share, n, over)
         whole = self._whole_columns(ring, at)
         if not whole:
             with w.scratch(1) as run:
@@ -265,10 +264,25 @@ class Movement:
         if not whole and TAIL not in self.defects:
             w.op("s_branch", done)
             w.place(zero)
-            self._zero(ring, target, [place])
+            self._zero(ring, share, target, stripe, (n,))
             w.place(done)
-        if last:
+        if partial:
             w.place(over)
+
+    def _partial(self, ring: Ring, share: _Share, n: int) -> bool:
+        """Leave in scc whether this wave's group has an nth piece, where some have none. Whether that is so."""
+        partial = (n + 1) * share.groups > ring.columns
+        if partial:
+            col = n * share.groups * ring.piece.cols
+            self.w.op("s_cmp_lt_i32", self.aimed[ring.tile].col, ring.cols - col)
+        return partial
+
+    def _unless_missing(self, ring: Ring, share: _Share, n: int, label: str) -> bool:
+        """Branch where this wave's group has no nth piece. Whether there is such a group."""
+        partial = self._partial(ring, share, n)
+        if partial:
+            self.w.op("s_cbranch_scc0", label)
+        return partial
 
     def _whole_columns(self, ring: Ring, at: list[Operand]) -> bool:
         """Whether the tile's columns end with a piece, whatever the launch."""
@@ -295,19 +309,28 @@ class Movement:
         w.op("s_cmp_ge_i32", out, size, comment="nothing of it is there")
         w.op("s_cbranch_scc1", zero)
 
-    def _zero(self, ring: Ring, target: SGPR, places: list[int]) -> None:
+    def _zero(self, ring: Ring, share: _Share, target: SGPR, stripe: int, pieces: Iterable[int]) -> None:
+        """Zeros over these of the wave's pieces of a stripe; over its first one again in place of one that is not
+        there, so that no way leads around them."""
         w = self.w
         if DIRTY_LDS in self.defects:
-            w.remark(f"defect dirty-lds: nothing zeroes these pieces of {ring.tile}")
+            w.remark(f"defect dirty-lds: nothing zeroes this of {ring.tile}")
             return
         address, zeros = w.vector(), w.vector(4)
-        w.op("v_lshlrev_b32", address, 4, LANE)
-        w.op("v_add_u32", address, address, target)
         for n in range(4):
             w.op("v_mov_b32", nth(zeros, n), 0)
-        for place in places:
-            w.op("ds_write_b128", address, zeros, access=Access(ring.tile), offset=place,
-                 comment=f"{ring.tile}: nothing to load")  # fmt: skip
+        for n in pieces:
+            place, first = (self._place(ring, share, m, stripe) for m in (n, 0))
+            with w.scratch(1) as to:
+                if n and self._partial(ring, share, n):
+                    w.op("s_cselect_b32", to, place, first)
+                    w.op("s_add_i32", to, to, target)
+                else:
+                    w.op("s_add_i32", to, target, place)
+                w.op("v_lshlrev_b32", address, 4, LANE)
+                w.op("v_add_u32", address, address, to)
+                said = f"{ring.tile}: nothing to load"
+                w.op("ds_write_b128", address, zeros, access=Access(ring.tile), comment=said)
         w.release(address, zeros)
 
     def read(
