@@ -1,8 +1,8 @@
 """A plan's run drawn over time: what each role does, and who holds each stage of a ring.
 
 The steps are those of the checks' canonical run, so that who waits for whom is the plan's own. Their times are
-nominal: one unit an operation, LOAD for a box and PRODUCT for a product to be complete, one product at a time. They are
-no cycles.
+nominal: one unit an operation, LOAD for what is loaded and PRODUCT for a product to be complete, one product at a time.
+They are no cycles.
 """
 
 from __future__ import annotations
