@@ -32,7 +32,6 @@ def mma(r: RoleScope, op: Mma) -> str:
         "overwrite": overwrite,
         "more": more,
         "b_leading": _leading(op.b),
-        "b_uniform": _uniform(r, op.b),
     }
     name = f"mma_{op.accumulator}"
     b_address = r.slot(op.b.slot, 0, op.b.warpgroup)
@@ -59,7 +58,6 @@ def mma(r: RoleScope, op: Mma) -> str:
         a=a,
         a_low=local.give("a low", f"{a}_low"),
         a_leading=_leading(op.a),
-        a_uniform=_uniform(r, op.a),
         steps=steps,
         **shared,
     )
@@ -71,13 +69,6 @@ def _overwrite(op: Mma) -> str:
     if isinstance(op.zero, bool):
         return "always" if op.zero else ""
     return "unless"
-
-
-def _uniform(r: RoleScope, operand: SlotOperand | BufferOperand) -> str:
-    """The function that brings a moving slot's descriptor to a uniform register: behind the loop of a wait some
-    compilers no longer see that its stage is the same in every thread (NVRTC 13.0: 26 moves a step)."""
-    moving = isinstance(operand, SlotOperand) and r.plan.ring(operand.slot.ring).depth > 1
-    return r.functions.helper("uniform") if moving else ""
 
 
 def _form(op: Mma, where: str, *, overwrite: str) -> str:
