@@ -138,7 +138,7 @@ def product_error(build: str, *, M: int, N: int, K: int, spread: int, seed: int)
     them, in units of 2^-24 times the sum of magnitudes. `spread`: binary orders of magnitude of the factors."""
     k = kernel(build)
     g = generator(seed)
-    dtype = TYPES[str(k.plan.tensor("A").dtype)]
+    dtype = TYPES[str(k.variants[0].plan.tensor("A").dtype)]
 
     def factor(*shape: int) -> Tensor:
         scale = torch.rand(shape, device=DEVICE, generator=g).mul(spread).floor().exp2()

@@ -25,7 +25,7 @@ def matches(build: str, *, sizes: dict[str, int], layout: str, seed: int) -> lis
     """Right by the exact result, the same bits twice, and nothing written elsewhere. Relative errors, and LSE's."""
     k = kernel(build)
     inputs = _inputs(k, sizes, layout, seed)
-    outputs = {t.name: _placed(k, t.name, sizes, layout) for t in k.plan.tensors if t.output}
+    outputs = {t.name: _placed(k, t.name, sizes, layout) for t in k.variants[0].plan.tensors if t.output}
     faults = run_twice(k, outputs, **inputs)
     found = _CHECKS[k.name](k, inputs, {name: placed.tensor for name, placed in outputs.items()})
     judge([fault for each in found for fault in each.faults] + faults)
@@ -45,15 +45,15 @@ def refuses(build: str, *, sizes: dict[str, int], code: str, seed: int) -> None:
 
 
 def _given(k: Kernel) -> list[TensorShape]:
-    return [t for t in k.plan.tensors if not t.output]
+    return [t for t in k.variants[0].plan.tensors if not t.output]
 
 
 def _shape(k: Kernel, name: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(d, sizes) for d in k.plan.tensor(name).dims)
+    return tuple(evaluate(d, sizes) for d in k.variants[0].plan.tensor(name).dims)
 
 
 def _type(k: Kernel, name: str) -> torch.dtype:
-    return TYPES[str(k.plan.tensor(name).dtype)]
+    return TYPES[str(k.variants[0].plan.tensor(name).dtype)]
 
 
 def _placed(k: Kernel, name: str, sizes: dict[str, int], layout: str) -> Placed:

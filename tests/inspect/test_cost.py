@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.movers import with_mover
 from tilegen.cli.main import main
 from tilegen.inspect.cost import INVARIANTS, TileCost, costs
 from tilegen.passes.pipeline import lower
@@ -58,3 +59,14 @@ def test_the_command_prints_tables_and_json() -> None:
     assert [w["mover"] for w in data["tiles"][0]["ways"]] == ["TMA", "copies", "matrix loads"]
     assert data["tiles"][0]["ways"][0]["detail"]["UTMALDG in the SASS, around loops and in them"] > 0
     assert len(data["invariants"]) == len(INVARIANTS)
+
+
+def test_tiles_that_threads_copy_show_their_copies(tmp_path: Path) -> None:
+    spec = tmp_path / "gemm.tile"
+    spec.write_text(with_mover((SAMPLES / "gemm.tile").read_text(), "cp_async", ("b",)))
+    data = json.loads(CliRunner().invoke(main, ["cost", str(spec), "--json"]).stdout)
+    a, b = data["tiles"]
+    assert [w["mover"] for w in a["ways"]] == ["TMA", "copies", "matrix loads"]
+    assert [w["mover"] for w in b["ways"]] == ["copies", "matrix loads"]
+    # 64 threads: for each of a slot's 4 chunks 8 lines at once inside the tensor, and a loop at its edge
+    assert b["ways"][0]["detail"]["LDGSTS in the SASS, around loops and in them"] % (4 * (64 // 8 + 1)) == 0

@@ -10,7 +10,7 @@ from tilegen.cli.console import stdout, table
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
 from tilegen.inspect.cost import INVARIANTS, Movement, TileCost, costs
-from tilegen.ir.plan import TmaLoad
+from tilegen.ir.plan import CopyTile, TmaLoad
 from tilegen.ir.plan_walk import all_operations
 from tilegen.runtime.compilation import Compilation
 from tilegen.targets.hopper.sass import Function, parse_sass
@@ -21,7 +21,7 @@ def cost_command(wanted: Wanted, as_json: bool) -> None:
     """Print the figures of the first schedule of each machine."""
     done, _ = plan_spec(wanted)
     plan = done.plans[0]
-    if not any(isinstance(o, TmaLoad) for _, _, o in all_operations(plan)):
+    if not any(isinstance(o, TmaLoad | CopyTile) for _, _, o in all_operations(plan)):
         wrong_usage(f"{plan.name} moves no tile", wanted="a spec with a tile in shared memory")
     found = costs(done.program, plan, _code(done), build(done.program))
     if as_json:

@@ -125,11 +125,11 @@ def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBui
         buffer = next((b for b in plan.buffers if b.name == move.name), None)
         ring = next((r for r in built.plan.rings if r.tile == move.name), None)
         loads = _fill(plan, move.name)
-        if buffer is None or ring is None or not loads:
+        if buffer is None or ring is None:
             continue
         rank = len(program.tensor(move.tensor).dims)
         parts = buffer.parts
-        moved_bytes = sum(x.bytes for x in loads)
+        moved_bytes = plan.ring(move.name).bytes * parts
         emitted = _in_sass(code, program.source.name, move.span.line) if code else ()
         found.append(
             TileCost(
@@ -139,8 +139,8 @@ def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBui
                 f"{buffer.rows * parts} x {buffer.cols}",
                 f"{ring.rows} x {ring.cols}",
                 (
-                    _tma(loads, moved_bytes, emitted),
-                    _copies(moved_bytes, rank),
+                    *([_tma(loads, moved_bytes, emitted)] if loads else []),
+                    _copies(moved_bytes, rank, () if loads else emitted),
                     _matrix_loads(built, move.name),
                 ),
             )
@@ -174,21 +174,21 @@ def _tma(loads: tuple[TmaLoad, ...], moved: int, emitted: tuple[tuple[str, int],
 
 
 def _in_sass(code: Function, file: str, line: int) -> tuple[tuple[str, int], ...]:
-    """Loads in the machine code that name the tile's line, over all its copies in loops and around them."""
+    """Loads and copies in the machine code that name the tile's line, all of them in loops and around them."""
     own = [i for i in code.instructions if any((p.file, p.line) == (file, line) for p in i.places)]
     counts = Counter(i.opcode.split(".")[0] for i in own)
-    names = {"UTMALDG": "UTMALDG in the SASS, around loops and in them"}
-    return tuple((words, counts[name]) for name, words in names.items() if counts[name])
+    names = ("UTMALDG", "LDGSTS")
+    return tuple((f"{name} in the SASS, around loops and in them", counts[name]) for name in names if counts[name])
 
 
 # ---- copies of every thread: computed ----
 
 
-def _copies(moved: int, rank: int) -> Movement:
+def _copies(moved: int, rank: int, emitted: tuple[tuple[str, int], ...]) -> Movement:
     each = -(-moved // (COPY_BYTES * COPY_THREADS))
     a_thread = rank + 2 + each * _A_COPY - 2 + 1  # the last copy needs no next address
     warps = COPY_THREADS // WARP
-    detail = (("copies of a thread", each), ("instructions of a thread", a_thread))
+    detail = (("copies of a thread", each), ("instructions of a thread", a_thread), *emitted)
     registers = 2 + 2 + 1 + 2  # the address, the stride of a step, the place in shared memory, the row and its limit
     return Movement("hopper", "copies", a_thread * warps, warps, registers, each, moved, detail, False, _COPY_FORMULA)
 

@@ -174,9 +174,11 @@ def _memory(plan: ir.Plan) -> list[Line]:
 
 def _ring(ring: ir.Ring) -> Line:
     parts = f" x {ring.parts} parts" if ring.parts > 1 else ""
+    # one arrival and bytes are TMA's, more are of threads that copy
+    brought = f", bytes {ring.bytes}" if ring.full_arrivals == 1 else ""
     return Line(
-        f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}, "
-        f"bytes {ring.bytes}; empty: arrivals {ring.empty_arrivals}, one a {ring.release}"
+        f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}{brought}; "
+        f"empty: arrivals {ring.empty_arrivals}, one a {ring.release}"
         + (f" and scanner's warp; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else ""),
         ("ring", ring.name),
         ring.span,
