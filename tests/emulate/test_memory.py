@@ -148,6 +148,35 @@ def test_async_copies_fill_with_zero() -> None:
     assert np.array_equal(out.reshape(32, 4), wanted)
 
 
+def test_async_copies_land_when_they_are_signalled_or_waited_for() -> None:
+    """Of two warps only one signals: until then, and in the other, the bytes are poison."""
+    source, out = np.arange(1, 65, dtype=np.uint32), np.zeros((4, 64), np.uint32)
+    run(
+        """extern "C" __global__ void k(const u32* p, u32* o) {
+          __shared__ __align__(16) u32 s[64]; __shared__ __align__(8) u64 bar; u32 t = threadIdx.x;
+          if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(shared(&bar)));
+          s[t] = 7; __syncthreads();
+          asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared(s + t)), "l"(p + t) : "memory");
+          o[t] = s[t];
+          if (t < 32) asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(shared(&bar)) : "memory");
+          asm volatile("{ .reg .pred q; w: mbarrier.try_wait.parity.shared::cta.b64 q, [%0], 0; @!q bra w; }" :: "r"(shared(&bar)) : "memory");
+          o[64 + t] = s[t ^ 32];
+          __syncthreads();
+          asm volatile("cp.async.wait_all;" ::: "memory");
+          o[128 + t] = s[t]; __syncthreads();
+          o[192 + t] = s[t ^ 32];
+        }""",
+        source,
+        out,
+        block=64,
+    )
+    poison = np.full(32, 0xFFFFFFFF)
+    assert np.array_equal(out[0], np.concatenate([poison, poison]))
+    assert np.array_equal(out[1], np.concatenate([poison, source[:32]]))
+    assert np.array_equal(out[2], source)
+    assert np.array_equal(out[3], np.roll(source, 32))
+
+
 def test_bulk_copies_signal_their_bytes() -> None:
     source, out = np.random.default_rng(2).integers(0, 1 << 32, 64, dtype=np.uint32), np.zeros(64, np.uint32)
     run(
