@@ -79,7 +79,7 @@ class Outputs:
         bound = [all(item.coordinate(e, env) for e in item.declared.output(tensor)) for env in value.envs]
         free = not all(bound)
         if free:  # the same along some axis, wherever it is stored: a row without a position of the folded axis
-            placed = self._placed(tensor, parts[0][0])
+            placed = self._placed(tensor, parts)
             value = replace(value, envs=tuple(item.axes.unify(placed, env) or env for env in value.envs))
         first: tuple[Code, str, str] | None = None
         for env in value.envs:
@@ -124,8 +124,13 @@ class Outputs:
                 return False
         return True
 
-    def _placed(self, tensor: str, at: list[Array]) -> Env:
+    def _placed(self, tensor: str, parts: list[Part]) -> Env:
         """The positions that a store's coordinates stand for."""
+        at = list(parts[0][0])
+        for more, inside in parts[1:]:
+            for n, each in enumerate(more):
+                if each.shape[1] > 1:
+                    at[n] = np.where(inside.any(axis=0), each, at[n])
         places = [pos_of(COL if each.shape[1] > 1 else ROW, each.ravel().tolist()) for each in at]
         item = self.algebra.item
         return item.bind(item.declared.output(tensor), places) or ()
