@@ -14,6 +14,7 @@ from tests.fuzz.plan_files import PLANS, plans
 from tests.fuzz.ptx import PTX, launches
 from tests.fuzz.runner import LIMIT, Case, Suite, Tally, fuzz, one
 from tests.fuzz.specs import SPECS
+from tilegen.checks.movement.check import check_movement
 from tilegen.checks.pipeline import check as check_pipeline
 from tilegen.checks.trials import trials
 from tilegen.diagnostics.core import TilegenError
@@ -21,6 +22,7 @@ from tilegen.emulate.ptx import parse
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.uniform import Int
+from tilegen.passes.pipeline import lower_all
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 
@@ -85,6 +87,37 @@ def test_a_fold_of_a_fold_behind_a_loop_is_scheduled() -> None:
     x, z = (rng.standard_normal(shape).astype(np.float32) for shape in ((70, 64), (70, 72)))
     e = np.exp(x * z.max(1)[:, None])
     np.testing.assert_allclose(kernel(X=x, Z=z), np.log(np.exp(e / e.sum(1)[:, None]).sum(1)), rtol=1e-5)
+
+
+TILES = """kernel k(T: bf16 | f16 = bf16) {
+  size   I, J
+  input  X: T[I, 64]
+  input  W: T[64, 16]
+  input  Z: T[I, J]
+  output Y: f32[%s]
+  axis   i in I, j in J, h in 64, n in 16
+  tile x[i, h] = X[i, h]
+  tile w[h, n] = W[h, n]
+  tile z[i, j] = Z[i, j]
+  top[i] = max[j](z[i, j])
+  %s
+}"""
+
+
+@pytest.mark.parametrize(
+    ("dims", "equations"),
+    [
+        ("I, 16", "Y[i, n] = sum[h](x[i, h] * w[h, n]) + sum[h](T(2 * x[i, h]) * w[h, n]) + top[i]"),
+        ("I", "Y[i] = sum[h](x[i, h] * x[i, h]) + sum[j](z[i, j] * top[i]) + max[n](sum[h](x[i, h] * w[h, n]))"),
+        ("I, 64", "same[i, h] = x[i, h] Y[i, h] = same[i, h] + top[i] + max[n](sum[h](T(same[i, h]) * w[h, n]))"),
+        ("I, 64", "Y[i, h] = x[i, h] * top[i] + logsumexp[h](x[i, h] * top[i]) + max[n](sum[h](x[i, h] * w[h, n]))"),
+    ],
+    ids=["two products", "sums of two axes", "another name", "what an empty fold begins with"],
+)
+def test_right_movement_is_not_called_wrong(dims: str, equations: str) -> None:
+    program = load(Source("k.tile", TILES % (dims, equations)), {})
+    (plan,) = lower_all(program)
+    assert check_movement(plan, program).diagnostics == ()
 
 
 def test_a_parameter_with_a_reserved_name_is_named() -> None:

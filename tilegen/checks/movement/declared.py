@@ -108,9 +108,9 @@ class Declared:
         return frozenset(sums), frozenset(tops)
 
     def tensors_of(self, statement: str) -> frozenset[str]:
-        """Inputs that a definition itself reads, by tiles or directly; none for what is no definition."""
-        definition = next((d for d in self.program.definitions if d.name == statement), None)
-        if definition is None:
+        """Inputs that a definition reads: by tiles, directly or by another name; none for what is no definition."""
+        defined = {d.name: d.value for d in self.program.definitions}
+        if statement not in defined:
             return frozenset()
         moves = {m.name: m.tensor for m in self.program.moves}
         inputs = {t.name for t in self.program.tensors if not t.output}
@@ -119,10 +119,15 @@ class Declared:
         def walk(e: Expr) -> None:
             if isinstance(e, Read):
                 found.update({moves.get(e.name, e.name)} & inputs)
+                value = defined.get(e.name)
+                while isinstance(value, Cast):
+                    value = value.value
+                if isinstance(value, Read):  # another name for what is read there
+                    walk(value)
             for child in _children(e):
                 walk(child)
 
-        walk(definition.value)
+        walk(defined[statement])
         return frozenset(found)
 
     def _every_read(self) -> Iterator[tuple[str, tuple[Index, ...]]]:
