@@ -120,6 +120,22 @@ def test_right_movement_is_not_called_wrong(dims: str, equations: str) -> None:
     assert check_movement(plan, program).diagnostics == ()
 
 
+def test_a_vote_does_not_meet_the_last_items_rows() -> None:
+    text = """kernel k {
+      size   B, I, J
+      input  X: bf16[B, I, J]
+      output Y: bf16[B, I]
+      axis   b in B, i in I, j in J
+      tile x[i, j] = X[b, i, j]
+      p[b, i, j] = softmax[j](x[i, j])
+      Y[b, i] = sum[j](p[b, i, j])
+      schedule hopper { block i 64  consumers 1 over i  persistent static  stale_max }
+    }"""
+    program = load(Source("k.tile", text), {})
+    (plan,) = lower_all(program)
+    assert check_movement(plan, program).diagnostics == ()
+
+
 def test_a_parameter_with_a_reserved_name_is_named() -> None:
     with pytest.raises(TilegenError) as caught:
         load(Source("k.tile", "kernel k(sum: 1 .. 4 = 2) { size M }"), {})

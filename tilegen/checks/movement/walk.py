@@ -244,6 +244,8 @@ class _Walker:
     def _begin_item(self) -> None:
         self.number_of_item += 1
         self.mended = set()
+        for name in self.fragments:  # what the last item left there is none of this one's
+            self.held.pop(name, None)
         self.algebra.item = self.m.item(self.names, self.symbols)
 
     def _end_item(self, work: ir.Work, path: Path) -> None:
