@@ -96,6 +96,20 @@ def test_numbers_of_32_bits_are_moved_as_they_are() -> None:
     check(sample("copy", T="f32"), {"M": 33, "N": 20})
 
 
+def test_functions_of_numbers_are_right() -> None:
+    text = """kernel functions {
+      size   M, N
+      input  X: f32[M, N]
+      output Y: f32[M, N]
+      output Z: f32[M, N]
+      tile x[i, j] = X[i, j]
+      Y[i, j] = pow(x[i, j], 3) / (x[i, j] - 0.25) + erf(x[i, j]) + tanh(x[i, j]) + pow(x[i, j] * x[i, j], 0)
+      Z[i, j] = select(i - j > 3 and not x[i, j] < 0, sqrt(abs(x[i, j])), rsqrt(1 + x[i, j] * x[i, j])) + floor(x[i, j])
+                + min(x[i, j], pow(2, -j), sigmoid(x[i, j])) + log2(2 + abs(x[i, j])) + exp(-x[i, j]) + pow(-2, i)
+    }"""
+    check(load(Source("t.tile", text), {}), {"M": 19, "N": 40})
+
+
 def test_random_shapes_are_right() -> None:
     """A few of what `benchmarks/mls_shapes.py` runs."""
     some = [*shapes(4, 7, most=60), *with_schedules(shapes(4, 8, most=60), 9)]

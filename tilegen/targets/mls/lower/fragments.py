@@ -136,7 +136,7 @@ class Fragments:
             w.op("v_cmp_ge_i32", over, rest, length)
             w.op("v_addc_co_u32", x, over, q, 0, over)
         w.release(q, rest, estimate, inverse)
-        s.w_release(length)
+        s.release_unnamed(length)
 
     # ---- folds ----
 

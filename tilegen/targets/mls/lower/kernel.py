@@ -186,7 +186,7 @@ class _Kernel:
             self.handlers[type(o)](o)
         bound = [r for name, r in self.s.names.items() if before.get(name) is not r]
         self.s.names = before
-        self.s.w_release(*dict.fromkeys(bound))
+        self.s.release_unnamed(*dict.fromkeys(bound))
 
     def _let(self, o: Let) -> None:
         self.s.bind(o.name, o.value)
@@ -229,7 +229,7 @@ class _Kernel:
         w.op("s_mov_b32", counter, start, comment=o.var)
         before = s.names.get(o.var)
         s.names[o.var] = counter
-        s.w_release(start)
+        s.release_unnamed(start)
         w.place(head)
         w.op("s_cmp_lt_i32", counter, stop)
         w.op("s_cbranch_scc0", end)
@@ -242,7 +242,7 @@ class _Kernel:
         else:
             s.names[o.var] = before
         w.release(counter)
-        s.w_release(stop)
+        s.release_unnamed(stop)
         self.line = 0
 
     def _if(self, o: If) -> None:

@@ -24,9 +24,9 @@ from tilegen.ir.plan import (
 from tilegen.ir.uniform import Uniform
 from tilegen.targets.mls import isa
 from tilegen.targets.mls.lower.layouts import column, digit_of, registers
-from tilegen.targets.mls.lower.polynomials import error_function, tangent
+from tilegen.targets.mls.lower.polynomials import error_function, power, tangent
 from tilegen.targets.mls.lower.scalars import Scalars
-from tilegen.targets.mls.lower.writer import VCC, Writer, nth, number
+from tilegen.targets.mls.lower.writer import Writer, nth, number
 from tilegen.targets.mls.program import SGPR, VGPR, Float, Int, Operand, Signed
 
 LANE = VGPR(isa.LANE)
@@ -151,7 +151,7 @@ class Lanes:
     def _convert(self, whole: Operand) -> VGPR:
         out = self.w.vector()
         self.w.op("v_cvt_f32_i32", out, whole)
-        self.s.w_release(whole)
+        self.s.release_unnamed(whole)
         return out
 
     def _converted(self, whole: Operand, key: object) -> Operand:
@@ -206,7 +206,7 @@ class Lanes:
         w, out = self.w, self.w.vector()
         start = self.s.value(offset)
         w.op("v_mov_b32", out, start)
-        self.s.w_release(start)
+        self.s.release_unnamed(start)
         for factor, register in ((row_factor, self.row), (col_factor, self.first)):
             self.add_times(out, factor, register)
         for factor, d in digits:
@@ -270,8 +270,9 @@ class Lanes:
         if e.op == "erf":
             return self._polynomial(error_function, args[0])
         if e.op == "pow":
-            power = self._apply("v_mul_f32", self._apply("v_log_f32", args[0]), args[1])
-            return self._apply("v_exp_f32", power)
+            raised = power(w, *args)
+            self.free(*args)
+            return raised
         if e.op == "round":
             assert e.dtype is not None
             out = self._apply(_PACK[e.dtype], args[0], number(0.0))
@@ -310,13 +311,13 @@ class Lanes:
 
     def _quotient(self, op: str, a: Operand, b: Operand) -> VGPR:
         w = self.w
-        inverse, mask = w.vector(), w.scalar(2)
-        w.op("v_cmp_eq_f32", mask, b, number(0.0))
+        inverse = w.vector()
         w.op("v_rcp_f32", inverse, b)
         w.op("v_mul_f32", inverse, a, inverse)
         if op == "ratio":
-            w.op("v_cndmask_b32", inverse, inverse, number(0.0), mask)
-        w.release(mask)
+            with w.scratch(2) as empty:
+                w.op("v_cmp_eq_f32", empty, b, number(0.0))
+                w.op("v_cndmask_b32", inverse, inverse, number(0.0), empty)
         self.free(a, b)
         return inverse
 
@@ -338,7 +339,7 @@ class Lanes:
                 a, b = (self._integer(x, n) for x in e.args)
                 name = "ne" if e.op == "ne" else _COMPARISONS[e.op]
                 w.op(f"v_cmp_{name}_i32", mask, a, b)
-                self.s.w_release(a, b)
+                self.s.release_unnamed(a, b)
             else:
                 a, b = (self.value(x, n) for x in e.args)
                 w.op(f"v_cmp_{_COMPARISONS[e.op]}_f32", mask, a, b)
@@ -409,7 +410,7 @@ class Lanes:
             w.op("v_add_u32", out, out, args[2])
         else:
             w.op("v_add_u32" if e.op == "add" else "v_sub_u32", out, *args)
-        self.s.w_release(*args)
+        self.s.release_unnamed(*args)
         return out
 
     def uniform(self, name: str, e: ElementExpr) -> None:
@@ -448,6 +449,3 @@ def _negated(x: Operand) -> Operand:
         return x.of if x.negative and not x.magnitude else Signed(x.of, not x.negative, x.magnitude)
     assert isinstance(x, SGPR | VGPR)
     return Signed(x, True)
-
-
-__all__ = ["LANE", "VCC", "Lanes", "pack_name"]

@@ -181,13 +181,13 @@ class Movement:
         target = w.scalar()
         slot = self._stage(ring, op_.stage)
         w.op("s_add_i32", target, slot, aimed.place, comment=f"{ring.tile}: this wave's place in the slot")
-        s.w_release(slot)
+        s.release_unnamed(slot)
         w.op("s_mov_b32", nth(d, 2), aimed.stride)
         for stripe in range(share.stripes):
             self._stripe(ring, share, stripe, base, at, target)
         w.release(target)
         if op_.moving is not None:
-            s.w_release(at[op_.moving[0]])
+            s.release_unnamed(at[op_.moving[0]])
 
     def _stage(self, ring: Ring, stage: Uniform) -> Operand:
         """The LDS address of a stage."""

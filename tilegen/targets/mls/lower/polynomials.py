@@ -59,3 +59,29 @@ def error_function(w: Writer, x: Operand) -> VGPR:
     w.op("v_cndmask_b32", out, out, near, mask)
     w.release(a, square, near, mask)
     return out
+
+
+def power(w: Writer, x: Operand, y: Operand) -> VGPR:
+    """x to the power y, as C has it: of a negative x for whole y alone. A register to be released."""
+    out, turned, whole = (w.vector() for _ in range(3))
+    w.op("v_mul_f32", out, x, number(1.0))
+    w.op("v_log_f32", out, Signed(out, False, True))
+    w.op("v_mul_f32", out, out, y)
+    w.op("v_exp_f32", out, out)
+    negative, other = w.scalar(2), w.scalar(2)
+    w.op("v_cmp_lt_f32", negative, x, number(0.0))
+    w.op("v_mul_f32", turned, y, number(0.5))
+    w.op("v_floor_f32", whole, turned)
+    w.op("v_cmp_neq_f32", other, turned, whole, comment="an odd number, or none that is whole")
+    w.op("s_and_b64", other, other, negative)
+    w.op("v_mul_f32", turned, out, number(-1.0))
+    w.op("v_cndmask_b32", out, out, turned, other)
+    w.op("v_mul_f32", turned, y, number(1.0))
+    w.op("v_floor_f32", whole, turned)
+    w.op("v_cmp_neq_f32", other, turned, whole)
+    w.op("s_and_b64", other, other, negative)
+    w.op("v_cndmask_b32", out, out, 0x7FC00000, other)
+    w.op("v_cmp_eq_f32", other, turned, number(0.0))
+    w.op("v_cndmask_b32", out, out, number(1.0), other)
+    w.release(turned, whole, negative, other)
+    return out

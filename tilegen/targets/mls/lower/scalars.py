@@ -67,12 +67,12 @@ class Scalars:
         return out
 
     def _into(self, name: str, *sources: Operand) -> SGPR:
-        self.w_release(*sources)
+        self.release_unnamed(*sources)
         out = self.w.scalar()
         self.w.op(name, out, *sources)
         return out
 
-    def w_release(self, *operands: Operand) -> None:
+    def release_unnamed(self, *operands: Operand) -> None:
         """Give back registers that no name stands for."""
         held = self.names.values()
         self.w.release(*(o for o in operands if o not in held))
@@ -82,11 +82,11 @@ class Scalars:
         if isinstance(e, Op) and e.op in _COMPARE:
             a, b = (self.value(x) for x in e.args)
             self.w.op(f"s_cmp_{_COMPARE[e.op]}_i32", a, b)
-            self.w_release(a, b)
+            self.release_unnamed(a, b)
         else:
             found = self.value(e)
             self.w.op("s_cmp_lg_i32", found, 0)
-            self.w_release(found)
+            self.release_unnamed(found)
 
     def branch_unless(self, e: Uniform, label: str) -> None:
         self.condition(e)
@@ -123,15 +123,15 @@ class Scalars:
             room = self.w.scalar()
             self.w.op("s_sub_i32", room, b, 1)
             self.w.op("s_add_i32", room, a, room)
-            self.w_release(a)
+            self.release_unnamed(a)
             a = room
         quotient = self._floor(a, b)
         if e.op != "mod":
-            self.w_release(a, b)
+            self.release_unnamed(a, b)
             return quotient
         self.w.op("s_mul_i32", quotient, quotient, b)
         self.w.op("s_sub_i32", quotient, a, quotient)
-        self.w_release(a, b)
+        self.release_unnamed(a, b)
         return quotient
 
     def _floor(self, a: Operand, b: Operand) -> SGPR:

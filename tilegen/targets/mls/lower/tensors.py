@@ -68,7 +68,7 @@ class Tensors:
         w.op("s_waitcnt", vmcnt=0)
         self._widen(out, dtype)
         w.release(base, address)
-        self.s.w_release(*at)
+        self.s.release_unnamed(*at)
         old = self.lanes.floats.get(op.name)
         self.lanes.floats[op.name] = out
         if dtype is DType.I32:
@@ -111,7 +111,7 @@ class Tensors:
             for n in range(registers(f)):
                 self._widen(nth(out, n), dtype)
         w.release(base)
-        self.s.w_release(*at, limit)
+        self.s.release_unnamed(*at, limit)
 
     def restore(self, op: Restore) -> None:
         """An element a lane at a time: those that are finite, and rows that do not see them, add 0."""
@@ -142,7 +142,7 @@ class Tensors:
                     w.op("v_add_f32", nth(out, n), nth(out, n), x, comment=op.fragment)
                     w.release(address)
         w.release(base)
-        self.s.w_release(*at, limit)
+        self.s.release_unnamed(*at, limit)
 
     # ---- stores ----
 
@@ -163,7 +163,7 @@ class Tensors:
                 w.op("v_cmp_lt_i32", within if n else live, place, end)
                 if n:
                     w.op("s_and_b64", live, live, within)
-            self.s.w_release(end)
+            self.s.release_unnamed(end)
         return live, steps
 
     def store_rows(self, op: StoreRows) -> None:
@@ -194,7 +194,7 @@ class Tensors:
                 w.op("s_mov_b64", EXEC, saved)
                 w.release(data)
         w.release(base, live, address, *steps.values())
-        self.s.w_release(*at, limit)
+        self.s.release_unnamed(*at, limit)
 
     def _stored(self, op: StoreRows, at: list[Operand], steps: dict[int, VGPR], col: VGPR, constant: int) -> Access:
         places: dict[int, tuple[Operand | str, ...]] = {dim: (step,) for dim, step in steps.items()}
@@ -235,7 +235,7 @@ class Tensors:
             w.op(name, address, x, OFF, access=access, comment=op.tensor)
             w.op("s_mov_b64", EXEC, saved)
         w.release(base, live, address, *steps.values())
-        self.s.w_release(*at)
+        self.s.release_unnamed(*at)
 
 
 def _load(dtype: DType) -> str:

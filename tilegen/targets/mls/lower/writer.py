@@ -31,7 +31,7 @@ from tilegen.targets.mls.program import (
 )
 
 R = TypeVar("R", SGPR, VGPR)
-VCC, EXEC, M0, OFF = (Special(name) for name in ("vcc", "exec", "m0", "off"))
+EXEC, OFF = (Special(name) for name in ("exec", "off"))
 
 
 def number(value: float) -> Operand:
