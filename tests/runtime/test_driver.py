@@ -20,7 +20,7 @@ from tilegen.targets.hopper.tensor_map import TensorMap
 CONTEXT = 77
 # what a launch calls from a thread where another context is current
 CAPTURING = ["current context", "cuCtxGetCurrent", "cuCtxPushCurrent", "is capturing", "cuCtxPopCurrent"]
-ELSEWHERE = ["refused launch", *CAPTURING[:3], "cuLaunchKernelEx", *CAPTURING[4:]]
+ELSEWHERE = [*CAPTURING[:3], "cuLaunchKernelEx", CAPTURING[4]]
 
 
 class Failure(int):
@@ -140,6 +140,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     monkeypatch.setattr(direct, "functions", lambda: functions)
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
+    monkeypatch.setattr(direct, "_threads", {})
     yield stand_in
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
@@ -251,7 +252,19 @@ def test_a_current_context_stays(fake: FakeDriver) -> None:
     fake.context = CONTEXT
     fake.calls.clear()
     launch.put(0)
-    assert fake.names() == ["cuLaunchKernelEx"]
+    launch.put(0)
+    assert fake.names() == ["current context", "cuLaunchKernelEx", "cuLaunchKernelEx"]
+
+
+def test_a_thread_may_have_left_the_context_that_it_was_in(fake: FakeDriver) -> None:
+    loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)
+    launch = gpu_launch(loaded, Binding(1, (bytes(128),)), dependent=False)
+    fake.context = CONTEXT
+    launch.put(0)
+    fake.context = CONTEXT + 1
+    fake.calls.clear()
+    launch.put(0)
+    assert fake.names() == ["refused launch", *ELSEWHERE[1:]]
 
 
 def test_arguments_lie_aligned_for_tensor_maps(fake: FakeDriver) -> None:

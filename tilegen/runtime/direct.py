@@ -6,11 +6,14 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from threading import get_ident
 from typing import Any
 
 from tilegen.runtime import driver
 
 _MOST_STREAMS = 64  # that a launch keeps its arguments for
+_NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+_OTHER_CONTEXT = 400  # CUDA_ERROR_INVALID_HANDLE: as seen on two H200, of a kernel of one where the other is current
 _STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
@@ -38,6 +41,9 @@ class Config(ctypes.Structure):
     )
 
 
+_threads: dict[int, set[int]] = {}  # by device: in which its context has been current
+
+
 @dataclass(frozen=True)
 class Functions:
     """Of the driver: cuLaunchKernelEx, cuCtxGetCurrent and cuStreamIsCapturing.
@@ -58,8 +64,10 @@ def functions() -> Functions:
 
 
 def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
-    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is: the driver
-    refuses a kernel in another than its own, and does nothing.
+    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is.
+
+    To ask for it before each launch would take as long as the rest of this: it is asked once a thread, and where the
+    driver has refused, which does nothing with a kernel in another context than its own.
 
     pointers: address of an array of pointers, one a parameter; whoever calls the function keeps it alive. dependent:
     the launch may begin under the end of the one before it on its stream. No CTAs: there is nothing to launch.
@@ -70,6 +78,7 @@ def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool
     by_stream: dict[int, tuple[Any, ...]] = {}
     holder, reference = ctypes.c_void_p, ctypes.byref
     device = kernel.device.index
+    met = _threads.setdefault(device, set())
 
     def put(stream: int) -> None:
         arguments = by_stream.get(stream)
@@ -79,8 +88,8 @@ def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool
             config = reference(_config(kernel, grid, stream, dependent))
             arguments = config, holder(kernel.function), holder(pointers), None
             by_stream[stream] = arguments
-        error = launch(*arguments)
-        if error and not _is_current(device):  # to ask before each launch would take as long as the rest of this
+        error = launch(*arguments) if get_ident() in met or _is_met(device) else _NO_CONTEXT
+        if error in (_NO_CONTEXT, _OTHER_CONTEXT):
             with driver.current(device):
                 error = launch(*arguments)
         if error:
@@ -99,6 +108,14 @@ def capturing(device: int, stream: int) -> bool:
         with driver.current(device):
             error = ask()
     return not error and status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def _is_met(device: int) -> bool:
+    """Whether the device's context is current in this thread, which is then known to launch in it."""
+    met = _is_current(device)
+    if met:
+        _threads[device].add(get_ident())
+    return met
 
 
 def _is_current(device: int) -> bool:
