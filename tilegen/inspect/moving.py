@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tilegen.inspect.statements import stems_from
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.tile import Move, TileProgram
 from tilegen.targets.hopper.control_flow import Loop
-from tilegen.targets.hopper.sass import Function, Instruction
+from tilegen.targets.hopper.sass import NO_BYTES, Function, Instruction
 
 COPIES = {"UTMALDG": "TMA", "LDGSTS": "cp.async"}
-_WARP = 32
+_LANES = 32
 _BLOCK_OVER = ("SYNCS.ARRIVE.TRANS64", "ARRIVES.LDGSTSBAR")  # one for each part of a slot, behind its copies
-_NO_BYTES = ".A1T0"  # of an arrival that says nothing of copies
 _REGISTER = re.compile(r"(?<![\w.])(U?[RP])(\d+)(\.64)?\b")
 
 
@@ -98,32 +98,27 @@ def _moving(file: str, move: Move, plan: ir.Plan, code: Function) -> Moving | No
         return None
     lines = range(move.span.line, move.span.end_line + 1)
 
-    def own(i: Instruction) -> bool:
-        """Whether the innermost line of the spec that it names is the tile's."""
-        place = next((p for p in i.places if p.file == file), None)
-        return place is not None and place.line in lines
-
-    way = _way(code, {i.address for i in code.instructions if own(i) and i.is_a(*COPIES)})
-    mine = [i for i in way if own(i)]
+    own = [i for i in code.instructions if stems_from(i, file, lines)]
+    way = _way(code, {i.address for i in own if i.is_a(*COPIES)})
+    mine = [i for i in way if stems_from(i, file, lines)]
     copies = [i for i in mine if i.is_a(*COPIES)]
-    over = sum(i.is_a(*_BLOCK_OVER) and _NO_BYTES not in i.opcode for i in mine)
+    over = sum(i.is_a(*_BLOCK_OVER) and NO_BYTES not in i.opcode for i in mine)
     if not copies or not over:
         return None
     buffer = plan.buffer(ring.buffer)
+    named = _named(part for i in mine for part in (i.predicate, *i.operands))
     return Moving(
         move.name,
         move.span.line,
         f"{buffer.rows * ring.parts} x {buffer.cols} {buffer.dtype}",
         ring.bytes * ring.parts,
         COPIES[copies[0].opcode.split(".")[0]],
-        _warps(role),
+        -(-role.threads // _LANES),
         len(mine) * ring.parts // over,
         len(copies) * ring.parts // over,
-        _registers(part for i in mine for part in (i.predicate, *i.operands)),
-        _registers(part for i in copies for part in i.operands if "[" in part),
-        len(
-            {m[0] for i in mine for part in (i.predicate, *i.operands) for m in _REGISTER.finditer(part) if "P" in m[1]}
-        ),
+        _registers(named),
+        _registers(_named(part for i in copies for part in i.operands if "[" in part)),
+        sum("P" in kind for kind, _ in named),
     )
 
 
@@ -135,15 +130,13 @@ def _mover_of(plan: ir.Plan, tile: str) -> ir.RolePlan | None:
     return None
 
 
-def _warps(role: ir.RolePlan) -> int:
-    return 1 if role.elected else role.warpgroups * role.warps_of_group[1]
+def _named(parts: Iterable[str]) -> set[tuple[str, int]]:
+    """Registers and predicates, by their kind and number; the two of a pair."""
+    found = (m for part in parts for m in _REGISTER.finditer(part))
+    return {(m[1], int(m[2]) + n) for m in found for n in range(2 if m[3] else 1)}
 
 
-def _registers(parts: Iterable[str]) -> Registers:
-    named: set[tuple[str, int]] = set()
-    for part in parts:
-        for m in _REGISTER.finditer(part):
-            named.update((m[1], int(m[2]) + n) for n in range(2 if m[3] else 1))
+def _registers(named: set[tuple[str, int]]) -> Registers:
     return Registers(sum(kind == "R" for kind, _ in named), sum(kind == "UR" for kind, _ in named))
 
 

@@ -53,7 +53,7 @@ def statements(program: TileProgram, plan: Plan, code: Function) -> tuple[Statem
 def unclaimed(program: TileProgram, code: Function) -> int:
     """How many instructions stem from no move or equation: set-up, work decoding, loop counters."""
     lines = {n for item in moves_and_equations(program) for n in _lines(item)}
-    return sum(not _stems_from(i, program.source.name, lines) for i in code.instructions)
+    return sum(not stems_from(i, program.source.name, lines) for i in code.instructions)
 
 
 def moves_and_equations(program: TileProgram) -> tuple[Move | Definition, ...]:
@@ -96,10 +96,10 @@ def _steps(every: list[tuple[str, str, Operation]], statement: str) -> tuple[Ste
 
 
 def _instructions(file: str, lines: range, code: tuple[Instruction, ...]) -> tuple[tuple[str, int], ...]:
-    return tuple(Counter(i.opcode.split(".")[0] for i in code if _stems_from(i, file, lines)).most_common())
+    return tuple(Counter(i.opcode.split(".")[0] for i in code if stems_from(i, file, lines)).most_common())
 
 
-def _stems_from(instruction: Instruction, file: str, lines: range | set[int]) -> bool:
+def stems_from(instruction: Instruction, file: str, lines: range | set[int]) -> bool:
     """Whether the innermost spec line that the instruction names is one of these."""
     own = next((place for place in instruction.places if place.file == file), None)
     return own is not None and own.line in lines

@@ -36,7 +36,7 @@ EVIDENCE: dict[str, tuple[str, ...]] = {
     "LDL": ("LDL",),
     "STL": ("STL",),
 }
-_NO_BYTES = ".A1T0"  # of a SYNCS.ARRIVE.TRANS64 that arrives once and expects no bytes
+NO_BYTES = ".A1T0"  # of a SYNCS.ARRIVE.TRANS64 that arrives once and expects no bytes
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Function:
 
     def evidence(self) -> dict[str, int]:
         """How often each opcode of EVIDENCE stands in the code, and how many loads are MULTICAST."""
-        telling = [i for i in self.instructions if _NO_BYTES not in i.opcode]
+        telling = [i for i in self.instructions if NO_BYTES not in i.opcode]
         counts = {name: count(telling, *opcodes) for name, opcodes in EVIDENCE.items()}
         counts["MULTICAST"] = sum(".MULTICAST" in i.opcode for i in self.instructions)
         return counts
