@@ -23,6 +23,7 @@ from tilegen.ir.folded import (
     Rescale,
     Weight,
 )
+from tilegen.ir.plan_rules.roles import WARPGROUP_THREADS, entry_registers
 from tilegen.ir.scheduled import (
     AxisRole,
     Batch,
@@ -43,14 +44,13 @@ from tilegen.passes.tokens import batch_axis
 
 # (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
 REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (232, 40), 3: (160, 32), 4: (112, 32)}
-REGISTER_FILE = 65536  # 32-bit registers of an SM
 DEFAULT_ROWS = 128
 DEFAULT_COLUMNS = 128
 
 
 def registers_at_entry(consumers: int) -> int:
     """What the compiler may give each thread of the consumers and a producer."""
-    return min(255, REGISTER_FILE // (128 * (1 + consumers)) // 8 * 8)
+    return entry_registers(WARPGROUP_THREADS * (1 + consumers))
 
 
 def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]) -> Scheduled:

@@ -11,7 +11,8 @@ from tilegen.ir.plan_walk import all_operations, body_of, operations
 WARPGROUP_THREADS = 128
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
-REGISTER_FILE = 65536  # 32-bit registers of an SM, all of which a CTA launched alone gets
+REGISTER_FILE = 65536  # 32-bit registers of an SM
+MAX_REGISTERS = 255  # of a thread
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
 MODES = ("static", "single", "table")
 
@@ -62,6 +63,11 @@ NOT_DONE_BY = {
 HAS_WARPS = {"producer": False, "scanner": True, "consumer": False}
 
 
+def entry_registers(threads: int) -> int:
+    """What the compiler may give each of so many threads, launched as the only CTA of an SM."""
+    return min(MAX_REGISTERS, REGISTER_FILE // threads // 8 * 8)
+
+
 def check(plan: ir.Plan) -> Iterator[Violation]:
     """Breaches of the rules on roles."""
     yield from _warpgroups(plan)
@@ -108,7 +114,7 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
 
 
 def _registers(plan: ir.Plan) -> Iterator[Violation]:
-    given = min(255, REGISTER_FILE // max(plan.threads, 1) // 8 * 8)
+    given = entry_registers(max(plan.threads, 1))
     if plan.registers_at_entry != given:
         message = (
             f"the compiler gives {given} registers to each of {plan.threads} threads, not {plan.registers_at_entry}"
