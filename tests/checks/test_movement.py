@@ -58,6 +58,29 @@ def test_nothing_is_said_of_plans_that_are_right(name: str) -> None:
     assert check_movement(plan, program) == Judgement((), ())
 
 
+MAXIMA = """
+kernel maxima {
+  size   M, N
+  input  A: bf16[M, 64]
+  input  B: bf16[N, 64]
+  output top: f32[M]
+
+  axis   i in M, j in N
+  domain i, j: j <= i + N - M
+
+  tile a[i, d] = A[i, d]
+  tile b[j, d] = B[j, d]
+
+  top[i] = max[j](sum[d](a[i, d] * b[j, d]))
+}
+"""
+
+
+def test_rows_without_a_position_hold_what_a_fold_begins_with() -> None:
+    program = loaded(MAXIMA)
+    assert check_movement(lower(program), program) == Judgement((), ())
+
+
 def rebased(o: ir.Map) -> ir.Map:
     """The reciprocal of a sum without the select that keeps rows without a key at 0."""
     assert isinstance(o.value, ir.Compute)

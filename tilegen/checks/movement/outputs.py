@@ -92,10 +92,10 @@ class Outputs:
             a.report(first[0], trail, got=first[1], wanted=first[2], tensor=tensor)
             return
         self._unfit(value, env, tensor, stored, shape, trail)
-        sums, _ = item.declared.folded(tensor)
+        sums, tops = item.declared.folded(tensor)
         rows = tuple(x for x in env if x[1].along in (ROW, U))
         missing = [axis for axis in sorted(sums - value.done) if item.needed(rows, axis)]
-        if missing and not (free and len(missing) < len(sums)):
+        if missing and not (free and any(not item.needed(rows, axis) for axis in sums | tops)):
             a.report(Code.MOVEMENT_FOLD, trail, why=f"no sum over `{missing[0]}` is in what is stored")
         if self.counts is not None:
             self._count(tensor, parts)
@@ -111,9 +111,9 @@ class Outputs:
         """Whether some of these rows fold over a position of their domain. Those that do not hold what a fold begins
         with."""
         item = self.algebra.item
-        sums, _ = item.declared.folded(tensor)
+        sums, tops = item.declared.folded(tensor)
         base = tuple(x for x in env if x[1].along in (ROW, U))
-        for axis in sums:
+        for axis in sums | tops:
             if not item.extents[axis]:
                 return False
             every = Pos(COL, 0, tuple(range(item.extents[axis])))
@@ -180,10 +180,11 @@ class Outputs:
         _, pairs = a.cuts.refine(value.cut, cut)
         for n, m in pairs:
             kind = value.kinds[n]
-            if not known[m] or kd.is_live(kind) or (isinstance(kind, float) and not a.item.declared.folded(tensor)[0]):
+            constant = isinstance(kind, float)
+            if not known[m] or kd.is_live(kind) or (constant and not any(a.item.declared.folded(tensor))):
                 continue
             rows = ((value.cut.labels == n) & flags).any(axis=1)
-            if not (kind == kd.OWN or isinstance(kind, float)) or self._folds_something(env, tensor, rows):
+            if not (kind == kd.OWN or constant) or self._folds_something(env, tensor, rows):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted="the spec's value", tensor=tensor)
                 return
 
