@@ -337,7 +337,7 @@ def measure(case: Case, sample: int, seed: int) -> dict[str, Any]:
     chosen = list(mutants(bench.lines))
     total = len(chosen)
     if sample and sample < total:
-        chosen = random.Random(seed).sample(chosen, sample)
+        chosen = random.Random(f"{seed} {case}").sample(chosen, sample)
     outcomes: Counter[str] = Counter()
     kinds: dict[str, Counter[str]] = {}
     codes: Counter[str] = Counter()
