@@ -160,6 +160,8 @@ PTX_CHANGES = [
     (".maxntid 384", ".maxntid 0x"),
     ("@%p", "@%r"),
     ("selp.b32", "selp.pred"),
+    (".reg .pred ", ".reg .pred.b32 "),
+    (".extern .shared .align 1024 .b8 shared_memory[];", ".global shared_memory[] = {1, 2};"),
 ]
 
 

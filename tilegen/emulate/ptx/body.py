@@ -27,6 +27,7 @@ from tilegen.emulate.ptx.module import (
 )
 from tilegen.emulate.ptx.scope import RegisterCount, Scope
 from tilegen.emulate.ptx.specials import is_special
+from tilegen.emulate.ptx.types import TYPES
 from tilegen.syntax.span import Span
 
 _BRANCHES = {"bra", "brx", "call"}
@@ -135,6 +136,8 @@ class Body:
         if word == ".reg":
             c.take()
             kind = c.take().text[1:]
+            if kind not in TYPES:
+                syntax_error(f"there is no type {kind!r} of registers", Place(c.next.line))
             while True:
                 name = c.take().text
                 extent = None

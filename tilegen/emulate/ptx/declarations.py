@@ -56,6 +56,8 @@ def variable(c: Cursor, space: str, extern: bool) -> Variable:
     init: bytes = b""
     relocations: tuple[tuple[int, Symbol], ...] = ()
     if c.accept("="):
+        if not kind:
+            syntax_error(f"{name} has values, and no type", Place(c.next.line))
         init, relocations = _initialiser(c, kind)
     size = len(init) if unsized else elements * width
     return Variable(
