@@ -18,7 +18,11 @@ def test_boxes_land_where_the_geometry_says(gpu: Harness, rank: int, swizzle: in
 
 
 def test_random_tensor_maps_are_the_drivers(gpu: Harness) -> None:
-    gpu.counts["tensor maps like the driver's"] += gpu.run("geometry_checks:maps_agree", count=3000)
+    count = 3000
+    refused = gpu.run("geometry_checks:maps_agree", count=count)
+    gpu.counts["tensor maps like the driver's"] += count - len(refused)
+    for m in refused[:5]:
+        gpu.notes.append(f"one of {len(refused)} interleaved tensor maps that the driver refuses: {m}")
 
 
 def test_rules_of_tensor_maps_are_the_drivers(gpu: Harness) -> None:
