@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.mutations.plan_kinds import Site, put, shifted, sites
-from tests.passes.specs import loaded, text_of
+from tests.passes.specs import loaded, schedule_of, text_of
 from tilegen.checks.movement.check import Judgement, check_movement
 from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import Diagnostic
@@ -74,6 +74,12 @@ kernel maxima {
   top[i] = max[j](sum[d](a[i, d] * b[j, d]))
 }
 """
+
+
+def test_a_vector_along_heads_that_do_not_fill_their_block() -> None:
+    directives = "block i 16, r 8, j 64 consumers 2 over i, r walk j down persistent table"
+    program = loaded(schedule_of(text_of("attention_alibi"), directives), D=64)
+    assert check_movement(lower(program), program) == Judgement((), ())
 
 
 def test_rows_without_a_position_hold_what_a_fold_begins_with() -> None:

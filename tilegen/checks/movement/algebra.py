@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cuts
-from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, entries, function
+from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, Where, entries, function
 from tilegen.checks.movement.kinds import ANY, LIVE, OWN, Kind
 from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
 from tilegen.checks.movement.values import Taken, Value, merged, overlap
@@ -275,7 +275,8 @@ class Algebra:
             places[dim] = Pos(along_, index[dim], steps)
             inside = np.asarray([index[dim] + s < limit for s in steps])
         reads = self.item.declared.reads.get(tensor, [])
-        envs = tuple(dict.fromkeys(e for w in reads if (e := self.item.bind(w, places)) is not None))
+        bound = (self._bound_vector(w, places, dim, inside) for w in reads)
+        envs = tuple(dict.fromkeys(e for e in bound if e is not None))
         if not envs:
             at = ", ".join(str(i) for i in index)
             self.report(
@@ -291,6 +292,18 @@ class Algebra:
         cut, flags = self.cuts.of(np.where(inside, np.where(known, 2, 1), 0).reshape(shape))
         kinds: tuple[Kind, ...] = tuple((0.0, ANY, LIVE)[f] for f in flags)
         return Value(envs, cut, kinds, data=np.where(inside, data, 0).reshape(shape))
+
+    def _bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> Env | None:
+        """The positions of a vector's elements. Those past its limit go on in the part of a split axis at hand."""
+        split = None if dim is None or not where[dim].terms else self.item.axes.split.get(where[dim].terms[0][0])
+        if dim is None or split is None:
+            return self.item.bind(where, places)
+        unit = max(self.item.extents[split.inner], 1)
+        outer = {p // unit for p, there in zip(places[dim].all(), inside, strict=True) if there}
+        if len(outer) != 1:
+            return self.item.bind(where, places)
+        (number,) = outer
+        return self.item.bind_split(where, dim, Pos(U, number), places[dim].shifted(-number * unit), unit, places)
 
 
 def _of_a_row(value: Value) -> tuple[Kind, ...]:
