@@ -98,6 +98,14 @@ def test_arrays_that_tma_cannot_take(pitch: int, first: int, taken: int) -> None
     assert np.abs(out.astype(np.float64) - exact).max() < 0.2
 
 
+def test_what_a_launch_of_dense_arrays_takes_is_known_by_sizes() -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto"))
+    for N, K, taken in ((64, 64, 0), (64, 68, 1), (66, 64, 2), (64, 63, 3), (1, 64, 3)):
+        assert k.variant(M=64, N=N, K=K) is k.variants[taken]
+    assert k.variant(M=1, N=63, K=1) is k.variants[0]  # a single row has no next one
+    assert k.variant(M=64, N=8) is k.variants[0]
+
+
 def test_tma_alone_refuses_them() -> None:
     k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a tma"))
     inputs = inputs_of(k, {"M": 64, "N": 64, "K": 64})

@@ -61,8 +61,7 @@ def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], ta
 def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     """The Scheduled program: folds, guards, the default schedule, then the spec's directives, for arrays of the best
     alignment. Raises TilegenError."""
-    folded = to_folded(program, target)
-    return with_directives(folded, by_alignment(folded.tile, program.directives(target))[0][0], target)
+    return with_directives(to_folded(program, target), program.directives(target), target)
 
 
 def plan_with(

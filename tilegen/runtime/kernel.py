@@ -20,7 +20,7 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import symbols
+from tilegen.ir.uniform import evaluate, symbols
 from tilegen.ir.variants import asked_alignments, chosen, limits
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
@@ -160,8 +160,9 @@ class Kernel:
         return self.variants[0]
 
     def variant(self, **numbers: float) -> Variant[Artefacts]:
-        """The variant that a launch of these sizes and scalars takes, on arrays aligned to 16 bytes; numbers that no
-        schedule asks for may be left out. Raises TilegenError where one is missing, and where none is for them."""
+        """The variant that a launch of these sizes and scalars takes, on arrays without gaps that begin at multiples of
+        16 bytes; numbers that no schedule asks for may be left out. Raises TilegenError where one is missing, and where
+        none is for them."""
         if faults := [self._unknown(name) for name in numbers if name not in self._numbers]:
             raise TilegenError(tuple(faults))
         given = {name: self._number(name, value) for name, value in numbers.items()}
@@ -169,7 +170,8 @@ class Kernel:
             if isinstance(value, float) and not (dtype := self._scalars[name].dtype).is_float:
                 said, span = repr(value), self._spans[name]
                 fail(Code.SCALAR_VALUE, span, got=said, wanted="a whole number", value=said, scalar=name, dtype=dtype)
-        return self.variants[self._chosen({**given, **dict.fromkeys(self._aligned, 16)})]
+        dense = {name: self._dense_alignment(tensor, given) for name, tensor in self._aligned.items()}
+        return self.variants[self._chosen({**given, **dense})]
 
     def build(self) -> None:
         """Compile every variant now, none at a launch. Raises TilegenError with the faults of all."""
@@ -340,6 +342,17 @@ class Kernel:
     def _alignments(self, views: Mapping[str, ArrayView]) -> dict[str, int]:
         """Of the tensors of which a guard asks it."""
         return {name: views[tensor].alignment for name, tensor in self._aligned.items()}
+
+    def _dense_alignment(self, tensor: str, numbers: Mapping[str, int | float]) -> int:
+        """That of an array without gaps; extents that are not given do not narrow it."""
+        t = self._tensors[tensor]
+        known = {name: int(n) for name, n in numbers.items()}
+        extents = [evaluate(d, known) if symbols(d) <= known.keys() else 16 for d in t.dims]
+        stride, bits = t.dtype.bytes, 0
+        for extent, inner in zip(reversed(extents[:-1]), reversed(extents[1:]), strict=True):
+            stride *= inner
+            bits |= stride if extent > 1 else 0
+        return min(bits & -bits, 16) if bits else 16
 
     def _executable(self, resolved: _Resolved, views: Mapping[str, ArrayView]) -> Executable:
         """The one for arrays that differ from those resolved in their addresses."""

@@ -62,7 +62,7 @@ class Variant(Generic[_Made]):
 
     @property
     def guard(self) -> str | None:
-        """The condition on sizes and integer scalars, None where it always holds."""
+        """The condition on sizes, integer scalars and arrays' alignment, None where it always holds."""
         return None if self._plan.guard is None else condition_text(self._plan.guard)
 
     @property
