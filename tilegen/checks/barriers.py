@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from tilegen.checks.clocks import Clock, Stamps
 from tilegen.checks.shared import Site
 
@@ -55,8 +57,15 @@ class MBarrier:
         self.phase = Phase(Clock(self.clocks))
 
     def knows_before(self, clock: Clock, generation: int) -> bool:
-        """Whether the end of the phase before `generation` is known, so that parity cannot mislead."""
-        return generation == 0 or bool(clock.known[self.agent] >= generation)
+        """Whether the end of the phase before `generation` is known, so that parity cannot mislead: by a wait, or
+        since all that it took is known: arrivals, and no bytes."""
+        if generation == 0 or clock.known[self.agent] >= generation:
+            return True
+        end = self.ends.get(generation - 1)
+        if end is None or self.expected.get(generation - 1):
+            return False
+        others = np.arange(len(clock.known)) != self.agent
+        return bool((clock.known >= end.known)[others].all())
 
     def arrive(self, site: Site, clock: Clock, count: int) -> None:
         """`count` arrivals in the current phase, which may end it."""
