@@ -279,6 +279,9 @@ def test_each_schedule_is_a_program_of_its_own(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.glob("*.mls")} == {"product.1.mls", "product.2.mls"}
     result = CliRunner().invoke(main, ["run", str(spec), "--target", "mls", "--size", "M=40,K=72"])
     assert result.exit_code == 0, result.output
+    spec.write_text(PRODUCT.replace("SCHEDULE", "schedule mls if M <= 64 { block k 32 }"), encoding="utf-8")
+    result = CliRunner().invoke(main, ["run", str(spec), "--target", "mls", "--size", "M=80,K=72"])
+    assert "error[NO_VARIANT]" in result.output
 
 
 # ---- refusals ----

@@ -129,6 +129,8 @@ def run_mls(wanted: Wanted, given: Sizes, seed: int, defect: str | None) -> None
     sizes, scalars = arguments(program, given, small=True)
     whole = dense(sizes)
     chosen = program.variant("mls", {**whole, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
+    if program.schedule("mls") and not chosen.schedule("mls"):
+        fail(Code.NO_VARIANT, program.span, kernel=program.name)
     started = time.perf_counter()
     built = build(chosen, frozenset({defect} if defect else ()))
     compiled = time.perf_counter() - started
