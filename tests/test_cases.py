@@ -1,7 +1,7 @@
 """Faults that users of such kernels met elsewhere: each an input and the right behaviour, by the number it has in the
 project's list of them. Kernels run in the emulator; case 49 (streams and graphs) is in tests/gpu, and with a driver
-that only counts in tests/runtime/test_kernel.py, case 16 in tests/runtime/test_ragged.py, cases 35 to 47 but for 40 and 41
-in tests/test_cases_movement.py."""
+that only counts in tests/runtime/test_kernel.py, case 16 in tests/runtime/test_ragged.py, those from 35 to 47 but for
+40 and 41 in tests/test_cases_movement.py."""
 
 from __future__ import annotations
 
