@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +19,7 @@ from tilegen.checks.movement.check import check_movement
 from tilegen.checks.pipeline import check as check_pipeline
 from tilegen.checks.trials import trials
 from tilegen.diagnostics.core import TilegenError
-from tilegen.emulate.ptx import parse
+from tilegen.emulate.ptx import launch, parse
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.uniform import Int
@@ -172,6 +173,25 @@ def test_ptx_that_is_none_is_named(old: str, new: str) -> None:
     with pytest.raises(TilegenError) as caught:
         parse(text.replace(old, new, 1))
     assert {d.code for d in caught.value.diagnostics} <= {"PTX_SYNTAX", "PTX_UNKNOWN_INSTRUCTION"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"(selp\.b32\s+%r\d+, )%r\d+", r"\1%p1"),
+        (r"(cvt\.s64\.s32\s+)%rd\d+", r"\1%p1"),
+        (r"(add\.s32\s+%r\d+, )%r\d+", r"\1%p1"),
+        (r"(setp\.\w+\.s32\s+)%p\d+", r"\1%r1"),
+    ],
+)
+def test_a_predicate_is_no_number(old: str, new: str) -> None:
+    """Nor the other way."""
+    kernel = launches()["copy"]
+    text, count = re.subn(old, new, kernel.ptx)
+    assert count
+    with pytest.raises(TilegenError) as caught:
+        launch(parse(text), *kernel.arguments)
+    assert [d.code for d in caught.value.diagnostics] == ["PTX_UNKNOWN_INSTRUCTION"]
 
 
 def test_a_plan_file_says_what_is_wrong_in_it() -> None:

@@ -40,7 +40,7 @@ _FP8 = {"e4m3x2": (E4M3, ml_dtypes.float8_e4m3fn, 448.0), "e5m2x2": (E5M2, ml_dt
 
 def widened(machine: Machine, operand: Operand, t: PtxType) -> tuple[Array, Callable[[Array], Array]]:
     """A destination row that may be wider than the result's type, and the extension that fills it."""
-    if not isinstance(operand, Register) or operand.width == t.bits:
+    if not isinstance(operand, Register) or operand.width <= t.bits:
         return machine.dst(operand, t), lambda x: x
     full = TYPES[f"{'s' if t.kind == 's' else 'b'}{operand.width}"]
     narrow, wide = t.dtype, full.dtype

@@ -217,6 +217,8 @@ class Machine:
         return np.empty(self.threads, ptx_type.dtype)
 
     def _view(self, register: Register, ptx_type: PtxType) -> Array:
+        if (register.width == 1) != (ptx_type.kind == "pred"):
+            raise FaultError(f"register {register.name} of {register.width} bits cannot be read as .{ptx_type.name}")
         if register.width == 1:
             predicate: Array = self.predicates[register.index]
             return predicate
