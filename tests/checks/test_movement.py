@@ -82,6 +82,11 @@ def test_a_vector_along_heads_that_do_not_fill_their_block() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+def test_a_factor_of_0_makes_the_specs_value() -> None:
+    program = loaded(MAXIMA.replace("max[j](", "max[j](0 * "))
+    assert check_movement(lower(program), program) == Judgement((), ())
+
+
 def test_rows_without_a_position_hold_what_a_fold_begins_with() -> None:
     program = loaded(MAXIMA)
     assert check_movement(lower(program), program) == Judgement((), ())

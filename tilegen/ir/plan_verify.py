@@ -9,7 +9,8 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_rules import fences, memory, names, roles, sequences, shapes, slots, tokens, uniforms, values
 from tilegen.ir.plan_rules.violation import Violation
-from tilegen.ir.plan_text import Line, margin_width, plan_lines, with_margin
+from tilegen.ir.plan_text import Line, Path, margin_width, plan_lines, with_margin
+from tilegen.syntax.span import Span
 
 CONTEXT = 2  # lines shown before and after the one at fault
 
@@ -24,7 +25,7 @@ class InvalidPlan(TilegenError):  # noqa: N818 - the name that its readers know
             tuple(
                 fault(
                     Code.INVALID_PLAN,
-                    places[v.path].span if v.path in places else None,
+                    _span(plan, places, v.path),
                     reason=v.message,
                     line=places[v.path].text.strip() if v.path in places else plan.name,
                 )
@@ -46,6 +47,15 @@ def verify(plan: Plan) -> None:
     _raise(plan, uniforms.check(plan), names.check(plan), sequences.check(plan))
     _raise(plan, roles.check(plan), memory.check(plan), shapes.check_fragments(plan))
     _raise(plan, *(rule.check(plan) for rule in (shapes, slots, tokens, fences, values)))
+
+
+def _span(plan: Plan, places: dict[Path, Line], path: Path) -> Span | None:
+    """The place in the spec of what a breach is about; of a role as a whole, of its first operation."""
+    found = places[path].span if path in places else None
+    if found is None and path[:1] == ("role",) and len(path) == 2:
+        body = plan.roles[int(path[1])].body
+        return body[0].span if body else None
+    return found
 
 
 def _raise(plan: Plan, *checks: Iterator[Violation]) -> None:

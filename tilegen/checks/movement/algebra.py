@@ -74,7 +74,11 @@ class Algebra:
             case ir.IntValue() | ir.Place() | ir.Past() | ir.Coordinate():
                 return self.uniform(kd.FINITE_LIVE)
             case ir.Compute(op, args):
-                return self.combine(op, [self.evaluate(a, held) for a in args])
+                values = [self.evaluate(a, held) for a in args]
+                if op in ("mul", "fma"):  # a factor of 0 that the spec writes makes the spec's value
+                    zeros = [a == ir.Literal(0.0) for a in args]
+                    values = [self.uniform(kd.FINITE_LIVE) if z else v for z, v in zip(zeros, values, strict=True)]
+                return self.combine(op, values)
         raise UnknownError(f"the expression {type(e).__name__}")
 
     def combine(self, op: str, args: list[Value]) -> Value:
