@@ -82,6 +82,27 @@ def test_a_vector_along_heads_that_do_not_fill_their_block() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+ELSE = """
+kernel weights {
+  size   M, N
+  input  X: bf16[M, N]
+  output P: f32[M, N] else 3
+  axis   i in M, j in N
+  domain i, j: j <= i
+  tile x[i, j] = X[i, j]
+  P[i, j] = softmax[j](x[i, j])
+}
+"""
+
+
+def test_points_outside_the_domain_get_the_constant_that_is_declared() -> None:
+    program = loaded(ELSE)
+    plan = lower(program)
+    assert check_movement(plan, program) == Judgement((), ())
+    other = replace(program, tensors=tuple(replace(t, otherwise=4.0 if t.output else None) for t in program.tensors))
+    assert "POISON_STORE" in {d.code for d in check_movement(plan, other).diagnostics}
+
+
 def test_a_factor_of_0_makes_the_specs_value() -> None:
     program = loaded(MAXIMA.replace("max[j](", "max[j](0 * "))
     assert check_movement(lower(program), program) == Judgement((), ())

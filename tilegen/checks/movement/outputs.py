@@ -20,6 +20,7 @@ from tilegen.ir.plan_rules.shapes import ROWS
 from tilegen.ir.uniform import Uniform
 
 Array = npt.NDArray[Any]
+_DEFINED, _ELSE = 1, 2  # elements that are stored: points of the domain, and others
 Part = tuple[list[Array], Array]  # coordinates, a dimension each, and which elements go there
 
 
@@ -173,17 +174,23 @@ class Outputs:
         shape: tuple[int, int],
         trail: tuple[ir.Operation, ...],
     ) -> None:
-        a = self.algebra
+        a, item = self.algebra, self.algebra.item
         width = value.cut.shape[1]
-        flags = stored if width in (1, shape[1]) else stored[:, :width]
-        cut, known = a.cuts.of(flags.astype(np.int64))
+        flags = np.where(stored, np.where(item.stored[item.short(env, ROW, COL), shape], _DEFINED, _ELSE), 0)
+        flags = flags if width in (1, shape[1]) else flags[:, :width]
+        cut, known = a.cuts.of(flags)
         _, pairs = a.cuts.refine(value.cut, cut)
+        otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded(tensor))
         for n, m in pairs:
             kind = value.kinds[n]
             constant = isinstance(kind, float)
-            if not known[m] or kd.is_live(kind) or (constant and not any(a.item.declared.folded(tensor))):
+            if known[m] == _ELSE and otherwise is not None and kind != otherwise:
+                got = f"{words(kind)} outside the domain"
+                a.report(Code.POISON_STORE, trail, got=got, wanted=f"{otherwise:g}", tensor=tensor)
+                return
+            if known[m] != _DEFINED or kd.is_live(kind) or (constant and not folds):
                 continue
-            rows = ((value.cut.labels == n) & flags).any(axis=1)
+            rows = ((value.cut.labels == n) & (flags == _DEFINED)).any(axis=1)
             if not (kind == kd.OWN or constant) or self._folds_something(env, tensor, rows):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted="the spec's value", tensor=tensor)
                 return

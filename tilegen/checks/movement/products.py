@@ -82,20 +82,21 @@ class Products:
             got, wanted = f"{tile.tensor}[{at}]", f"a tile of {tile.tensor} that the spec declares"
             a.report(Code.MOVEMENT_PLACE, (o,), got=got, wanted=wanted)
             envs[()] = None
-        cut, flags = self._regions(tile, rows, cols, next(iter(envs)))
+        cut, flags = self._regions(tile, rows, cols, tuple(envs))
         fill: Kind = 0.0 if tile.fill == "zero" or scanned else ANY
         memory: tuple[Kind, ...] = (FINITE if scanned else ANY, fill, FINITE_LIVE if scanned else LIVE, ANY)
         return Value(tuple(envs), cut, tuple(memory[f] for f in flags), trail=(o,))
 
     def _regions(
-        self, tile: Tile, rows: tuple[int, ...], cols: tuple[int, ...], env: Env
+        self, tile: Tile, rows: tuple[int, ...], cols: tuple[int, ...], envs: tuple[Env, ...]
     ) -> tuple[Cut, tuple[int, ...]]:
         """What of a part of a tile is filled, the spec's, another entry, or was not loaded."""
         item = self.algebra.item
-        key = (item.short(env, ROW, COL), tile.rows, tile.cols, id(tile.covered), rows, cols)
+        key = (tuple(item.short(e, ROW, COL) for e in envs), tile.rows, tile.cols, id(tile.covered), rows, cols)
         if key not in item.regions:
             inside = np.asarray(tile.rows)[list(rows), None] & np.asarray(tile.cols)[None, list(cols)]
-            known = np.where(item.live(env), _INSIDE, _OUTSIDE)
+            live = np.logical_or.reduce([np.broadcast_to(item.live(e), inside.shape) for e in envs])
+            known = np.where(live, _INSIDE, _OUTSIDE)
             covered = tile.covered[np.ix_(rows, cols)]
             item.regions[key] = self.algebra.cuts.of(np.where(covered, np.where(inside, known, _FILLED), _MISSING))
         return item.regions[key]
