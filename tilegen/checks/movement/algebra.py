@@ -279,7 +279,7 @@ class Algebra:
             places[dim] = Pos(along_, index[dim], steps)
             inside = np.asarray([index[dim] + s < limit for s in steps])
         reads = self.item.declared.reads.get(tensor, [])
-        bound = (self._bound_vector(w, places, dim, inside) for w in reads)
+        bound = (self.bound_vector(w, places, dim, inside) for w in reads)
         envs = tuple(dict.fromkeys(e for e in bound if e is not None))
         if not envs:
             at = ", ".join(str(i) for i in index)
@@ -297,7 +297,7 @@ class Algebra:
         kinds: tuple[Kind, ...] = tuple((0.0, ANY, LIVE)[f] for f in flags)
         return Value(envs, cut, kinds, data=np.where(inside, data, 0).reshape(shape))
 
-    def _bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> Env | None:
+    def bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> Env | None:
         """The positions of a vector's elements. Those past its limit go on in the part of a split axis at hand."""
         split = None if dim is None or not where[dim].terms else self.item.axes.split.get(where[dim].terms[0][0])
         if dim is None or split is None:

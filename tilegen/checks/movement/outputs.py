@@ -134,7 +134,10 @@ class Outputs:
                     at[n] = np.where(inside.any(axis=0), each, at[n])
         places = [pos_of(COL if each.shape[1] > 1 else ROW, each.ravel().tolist()) for each in at]
         item = self.algebra.item
-        return item.bind(item.declared.output(tensor), places) or ()
+        where, stored = item.declared.output(tensor), parts[0][1].any(axis=1)
+        split = [n for n, e in enumerate(where) if e.terms and e.terms[0][0] in item.axes.split]
+        dim = next((n for n in split if places[n].along == ROW), None)
+        return self.algebra.bound_vector(where, places, dim, stored) or ()
 
     def _misplaced(
         self, env: Env, tensor: str, parts: list[Part], stored: Array, shape: tuple[int, int], free: bool
