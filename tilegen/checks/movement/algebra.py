@@ -279,8 +279,7 @@ class Algebra:
             places[dim] = Pos(along_, index[dim], steps)
             inside = np.asarray([index[dim] + s < limit for s in steps])
         reads = self.item.declared.reads.get(tensor, [])
-        bound = (self.bound_vector(w, places, dim, inside) for w in reads)
-        envs = tuple(dict.fromkeys(e for e in bound if e is not None))
+        envs = tuple(dict.fromkeys(e for w in reads for e in self.bound_vector(w, places, dim, inside)))
         if not envs:
             at = ", ".join(str(i) for i in index)
             self.report(
@@ -292,22 +291,24 @@ class Algebra:
         if dim is None:
             return Value(envs, self.cuts.whole, (LIVE,), data=data.reshape(1, 1))
         shape = (-1, 1) if along_ == ROW else (1, -1)
-        known = np.broadcast_to(self.item.live(envs[0]).reshape(shape), inside.reshape(shape).shape).reshape(-1)
+        known = np.logical_or.reduce([np.broadcast_to(self.item.live(e).reshape(-1), inside.shape) for e in envs])
         cut, flags = self.cuts.of(np.where(inside, np.where(known, 2, 1), 0).reshape(shape))
         kinds: tuple[Kind, ...] = tuple((0.0, ANY, LIVE)[f] for f in flags)
         return Value(envs, cut, kinds, data=np.where(inside, data, 0).reshape(shape))
 
-    def bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> Env | None:
-        """The positions of a vector's elements. Those past its limit go on in the part of a split axis at hand."""
+    def bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> list[Env]:
+        """The positions of a vector's elements. Along a split axis they are told in two ways, as those past its limit
+        may go on along the axis or inside the part at hand: what they meet is told in one of them."""
+        found = [self.item.bind(where, places)]
         split = None if dim is None or not where[dim].terms else self.item.axes.split.get(where[dim].terms[0][0])
-        if dim is None or split is None:
-            return self.item.bind(where, places)
-        unit = max(self.item.extents[split.inner], 1)
-        outer = {p // unit for p, there in zip(places[dim].all(), inside, strict=True) if there}
-        if len(outer) != 1:
-            return self.item.bind(where, places)
-        (number,) = outer
-        return self.item.bind_split(where, dim, Pos(U, number), places[dim].shifted(-number * unit), unit, places)
+        if dim is not None and split is not None:
+            unit = max(self.item.extents[split.inner], 1)
+            outer = {p // unit for p, there in zip(places[dim].all(), inside, strict=True) if there}
+            if len(outer) == 1:
+                (number,) = outer
+                inner = places[dim].shifted(-number * unit)
+                found.append(self.item.bind_split(where, dim, Pos(U, number), inner, unit, places))
+        return [env for env in found if env is not None]
 
 
 def _of_a_row(value: Value) -> tuple[Kind, ...]:

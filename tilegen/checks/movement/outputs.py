@@ -81,7 +81,8 @@ class Outputs:
         free = not all(bound)
         if free:  # the same along some axis, wherever it is stored: a row without a position of the folded axis
             placed = self._placed(tensor, parts)
-            value = replace(value, envs=tuple(item.axes.unify(placed, env) or env for env in value.envs))
+            both = tuple(e for p in placed for env in value.envs if (e := item.axes.unify(p, env)) is not None)
+            value = replace(value, envs=both or value.envs)
         first: tuple[Code, str, str] | None = None
         for env in value.envs:
             found = self._misplaced(env, tensor, parts, stored, shape, free)
@@ -125,7 +126,7 @@ class Outputs:
                 return False
         return True
 
-    def _placed(self, tensor: str, parts: list[Part]) -> Env:
+    def _placed(self, tensor: str, parts: list[Part]) -> list[Env]:
         """The positions that a store's coordinates stand for."""
         at = list(parts[0][0])
         for more, inside in parts[1:]:
@@ -137,7 +138,7 @@ class Outputs:
         where, stored = item.declared.output(tensor), parts[0][1].any(axis=1)
         split = [n for n, e in enumerate(where) if e.terms and e.terms[0][0] in item.axes.split]
         dim = next((n for n in split if places[n].along == ROW), None)
-        return self.algebra.bound_vector(where, places, dim, stored) or ()
+        return self.algebra.bound_vector(where, places, dim, stored)
 
     def _misplaced(
         self, env: Env, tensor: str, parts: list[Part], stored: Array, shape: tuple[int, int], free: bool
