@@ -116,6 +116,8 @@ def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str
     scalars = {scalar.name for scalar in program.scalars}
     for name in given:
         if name not in names | scalars:
+            if name in {parameter for parameter, _ in program.params}:
+                wrong_usage(f"--size: {name} is a parameter of {program.name}", got=name, wanted=f"-D {name}=…")
             wrong_usage(f"--size: {program.name} has no {name}", got=name, wanted=suggestion(name, names | scalars))
     sizes: dict[str, int | list[int]] = dict(default_sizes(program, small=small))
     for ragged in program.ragged:

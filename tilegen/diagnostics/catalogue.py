@@ -295,7 +295,7 @@ class Code(enum.Enum):
         "no axis of {kernel} can be shared out to the consumers",
         (
             "an output needs an axis of run-time extent that a tile has in its brackets and that is no part of a split",
-            "for a single query keep its axis: a size that is 1 at the call",
+            "kernels of one dimension are not compiled yet: give tensors an outer dimension, which may be of size 1",
         ),
     )
     TOO_MANY_DIRECTIONS = Entry(
@@ -367,6 +367,7 @@ class Code(enum.Enum):
         (
             "store the tensor with {rows} outside its innermost dimension",
             "share out another axis: `consumers N over AXIS`",
+            "kernels of one dimension, and sums over the rows of a tile (column sums), are not compiled yet",
         ),
     )
     FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
@@ -704,8 +705,8 @@ class Code(enum.Enum):
     TMA_STRIDE_ALIGNMENT = Entry(
         "{tensor}: neighbours along {axis} do not lie a multiple of {unit} bytes apart, and TMA cannot step so",
         (
+            "let threads copy the tile where TMA cannot: `via TILE auto` in the schedule",
             "pad the rows of {tensor} so that each is a multiple of {unit} bytes long",
-            "use such an array in place of {tensor}",
             "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
         ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16, and of 32 where 32 bytes are interleaved",

@@ -43,7 +43,8 @@ def _batch_axes(space: Space, output: Definition) -> set[str]:
             if isinstance(expr, Fold):
                 apart |= set(space.leaf_set(expr.axes))
                 sides = [s for e, _ in factors(expr.args[-1]) if (s := frozenset(reach.expr(e)))]
-                if expr.kind in ("sum", "expsum") and len(sides) > 1:
+                # factors over the same axes are no product, as in a sum of squares
+                if expr.kind in ("sum", "expsum") and len(set(sides)) > 1:
                     products += 1
                     apart |= frozenset().union(*sides) - sides[0].intersection(*sides)
     if not products:
