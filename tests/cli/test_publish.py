@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 
 import pytest
 
-from tilegen.cli.publish import publish
+from tilegen.cli.publish import publish, publish_file
 from tilegen.diagnostics.core import TilegenError
 
 FILES = {"k.cu": b"cuda", "k.ptx": b"ptx", "k.cubin": b"\x7fELF"}
@@ -84,3 +86,23 @@ def test_what_stands_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "k.cubin").mkdir()
     with pytest.raises(TilegenError, match=f"{re.escape(str(tmp_path / 'k.cubin'))} is a folder"):
         publish(FILES, tmp_path)
+
+
+def test_a_file_that_is_named_may_be_a_pipe_or_a_link(tmp_path: Path) -> None:
+    """What is there stays what it is: nothing takes a device's place."""
+    pipe, kept, link = tmp_path / "pipe", tmp_path / "kept", tmp_path / "link"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    publish_file(pipe, b"into a pipe")
+    assert os.read(reader, 64) == b"into a pipe"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    kept.write_bytes(b"old")
+    link.symlink_to(kept)
+    publish_file(link, b"new")
+    assert link.is_symlink()
+    assert kept.read_bytes() == b"new"
+    publish_file(tmp_path / "folder" / "made", b"whole")
+    assert (tmp_path / "folder" / "made").read_bytes() == b"whole"
+    with pytest.raises(TilegenError, match="CANNOT_WRITE"):
+        publish_file(tmp_path, b"a folder")

@@ -130,6 +130,8 @@ def test_without_a_position_the_axes_are_listed_and_the_example_works() -> None:
     assert [line.split()[0] for line in told.splitlines()[2:6]] == ["b", "j", "g", "d"]
     example = told.splitlines()[-1].removeprefix("for example: tilegen ")
     assert "bank" in command(*example.split()).stdout
+    ragged = command("explain", FA3.replace("fa3_fwd", "fa3_varlen"), "k").stdout.splitlines()[-1]
+    assert "bank" in command(*ragged.removeprefix("for example: tilegen ").split()).stdout
 
 
 def test_clipping_corners_barrier_and_bank() -> None:
@@ -210,6 +212,7 @@ def test_mistakes_are_named() -> None:
     assert "`k` is a tile of it" in fails(2, "explain", FA3, "K")
     assert "NOT_BOXED" in fails(2, "explain", FA3, "LSE")
     assert "did you mean `j`?" in fails(2, "explain", FA3, "k", "--at", "J=3")
+    assert "--at with it" in fails(2, "explain", FA3, "k", "--map")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=2048")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=-1")
     assert "g=1, or leave it out" in fails(2, "explain", FA3, "k", "--at", "h=3,g=0")

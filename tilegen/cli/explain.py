@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tilegen.cli.compile import source_of
 from tilegen.cli.console import stdout, table
-from tilegen.cli.publish import publish
+from tilegen.cli.publish import publish_file
 from tilegen.cli.run import arguments, dense
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Positions, Sizes, Wanted
@@ -77,6 +77,15 @@ class _Place:
             found[f"{ragged.size}.tokens"] = sum(lengths)
         return found
 
+    def longest(self) -> dict[str, int]:
+        """The longest sequence by its axis; nothing, where no size is ragged."""
+        over = {r.over for r in self.program.ragged}
+        if not self.lengths:
+            return {}
+        each = list(zip(*self.lengths.values(), strict=True))
+        number = max(range(len(each)), key=lambda n: min(each[n]), default=0)
+        return {a.name: number for a in self.program.axes if a.extent.symbols and a.extent.symbols <= over}
+
 
 def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     """Show where a tile of a spec lies; without a position, which axes say where it is."""
@@ -94,6 +103,8 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     _check_name(asked.tile, place)
     out = stdout()
     if asked.at is None:
+        if asked.svg or asked.map or asked.element:
+            wrong_usage("a tile is shown at a position", wanted="--at with it; without it, the axes are listed")
         _print_axes(out, wanted, asked.tile, place)
         return
     at = _completed(asked.at, place, "--at")
@@ -108,7 +119,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     tile = place_tile(asked.tile, scheduled, plan, values, at, element)
     if asked.svg is not None:
         picture = svg(tile, f"{program.title}: {tile.name} at {_at(tile.at, tuple(tile.held))}")
-        publish({asked.svg.name: picture.encode()}, asked.svg.parent)
+        publish_file(asked.svg, picture.encode())
     if asked.json:
         out.print(json.dumps(as_json(tile), indent=1), markup=False)
         return
@@ -180,7 +191,8 @@ def _check_range(at: Mapping[str, int], place: _Place, values: Mapping[str, int]
 def _print_axes(out: Console, wanted: Wanted, name: str, place: _Place) -> None:
     """The axes that say where a tile is, and a command that places it."""
     axes = tile_axes(name, place.scheduled)
-    values = place.values({})
+    sequence = place.longest()
+    values = place.values(sequence)
     rows = []
     for axis in axes:
         block = extent_in_tile(axis, place.scheduled)
@@ -188,7 +200,8 @@ def _print_axes(out: Console, wanted: Wanted, name: str, place: _Place) -> None:
         rows.append([axis, extent.evaluate(values), str(extent), f"{block} together" if block > 1 else "one at a time"])
     out.print(f"{name} is where these axes are:", markup=False)
     out.print(table(["axis", "positions", "which are", "held"], rows))
-    example = ",".join(f"{axis}={max(place.program.axis(axis).extent.evaluate(values) // 2, 0)}" for axis in axes)
+    middle = {axis: max(place.program.axis(axis).extent.evaluate(values) // 2, 0) for axis in axes}
+    example = ",".join(f"{axis}={sequence.get(axis, position)}" for axis, position in middle.items())
     parameters = "".join(f" -D {key}={value}" for key, value in wanted.parameters.items())
     out.print(f"for example: tilegen explain {wanted.spec}{parameters} {name} --at {example}", markup=False)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tilegen.cli.compile import compile_spec, headings
 from tilegen.cli.console import stdout, table
-from tilegen.cli.publish import publish
+from tilegen.cli.publish import publish_file
 from tilegen.cli.summary import print_summary
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
@@ -71,7 +71,7 @@ def _write_page(out: Console, wanted: Wanted, html: Path) -> None:
 
     done, seconds = compile_spec(wanted)
     shown = [Shown(heading, v.built) for heading, v in zip(headings(done), done.variants, strict=True)]
-    publish({html.name: page(done.title, done.program, shown).encode()}, html.parent)
+    publish_file(html, page(done.title, done.program, shown).encode())
     print_summary(out, done, seconds)
     out.print(f"wrote {html}", markup=False)
 

@@ -38,6 +38,19 @@ def publish(files: dict[str, bytes], folder: Path) -> None:
         raise
 
 
+def publish_file(file: Path, contents: bytes) -> None:
+    """Write one file that somebody named: whole or not at all, but into what is there if that is no regular file, such
+    as a device or a pipe; through links. Fails with CANNOT_WRITE."""
+    place = file.resolve()
+    if not place.exists() or place.is_file() or place.is_dir():
+        publish({place.name: contents}, place.parent)
+        return
+    try:
+        place.write_bytes(contents)
+    except OSError as error:
+        fail(Code.CANNOT_WRITE, None, folder=file, reason=error.strerror or str(error))
+
+
 def _swap(names: list[str], folder: Path, new: Path, old: Path) -> None:
     done: list[str] = []
     try:

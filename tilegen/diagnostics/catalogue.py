@@ -1113,7 +1113,7 @@ class Code(enum.Enum):
     )
     CANNOT_WRITE = Entry(
         "the output files cannot be written to {folder}: {reason}",
-        ("choose another folder with -o",),
+        ("choose another place: with `-o`, or as the file that the option names",),
     )
     CACHE_UNREADABLE = Entry(
         "the cache in {folder} cannot be read or cleared: {reason}",
