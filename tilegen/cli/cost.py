@@ -10,6 +10,7 @@ from tilegen.cli.console import stdout, table
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
 from tilegen.inspect.cost import INVARIANTS, Movement, TileCost, costs
+from tilegen.inspect.places import with_true_places
 from tilegen.ir.plan import CopyTile, TmaLoad
 from tilegen.ir.plan_walk import all_operations
 from tilegen.runtime.compilation import Compilation
@@ -32,7 +33,8 @@ def cost_command(wanted: Wanted, as_json: bool) -> None:
 
 def _code(done: Compilation) -> Function:
     """The machine code of the first variant."""
-    return parse_sass(done.variants[0].built.sass).functions[0]
+    built = done.variants[0].built
+    return with_true_places(parse_sass(built.sass).functions[0], built.ptx)
 
 
 def _print(done: Compilation, found: tuple[TileCost, ...]) -> None:
@@ -46,8 +48,8 @@ def _print(done: Compilation, found: tuple[TileCost, ...]) -> None:
     )
     rows = [_row(tile, way) for tile in found for way in tile.ways]
     out.print(table(_HEADER, rows))
-    for way in found[0].ways if found else ():
-        out.print(f"{way.machine}, {way.mover}: {way.source}", markup=False)
+    for told in dict.fromkeys(f"{way.machine}, {way.mover}: {way.source}" for tile in found for way in tile.ways):
+        out.print(told, markup=False)
     out.print()
     names = ["TMA", "copies of threads", "MLS"]
     out.print(table(["what must hold", *names], [[i.what, i.tma, i.copies, i.mls] for i in INVARIANTS]))
@@ -60,7 +62,7 @@ _HEADER = (
     "instructions",
     "a KiB",
     "issuers",
-    "address registers",
+    "registers",
     "predicates",
     "bytes",
     "figures",

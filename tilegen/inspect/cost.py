@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tilegen.inspect.moving import Moving, movings
 from tilegen.ir.plan import Operation, Plan, TmaLoad
 from tilegen.ir.plan_walk import body_of
 from tilegen.ir.tile import TileProgram
@@ -33,8 +34,8 @@ _COPY_FORMULA = (
 class Movement:
     """What it takes to bring one block of a tile.
 
-    instructions: issued, of all warps or waves together · issuers: how many of them issue · registers: that hold
-    addresses and coordinates, of one issuer · predicates: conditions about what is outside, of one issuer · bytes:
+    instructions: issued, of all warps or waves together · issuers: how many of them issue · registers: that
+    take part, of one issuer · predicates: conditions about what is outside, of one issuer · bytes:
     written to shared memory · detail: instructions by kind · source: where the figures come from, in words.
     """
 
@@ -112,14 +113,16 @@ INVARIANTS = (
     Invariant(
         "bases and strides are multiples of 16 bytes",
         "checked when arrays are bound",
-        "checked when arrays are bound",
+        "not needed: narrower copies, or elements one by one",
         "checked when arrays are bound",
     ),
 )
 
 
 def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBuilt) -> tuple[TileCost, ...]:
-    """Every tile that both machines hold in shared memory. code: the plan's machine code, if it was compiled."""
+    """Every tile that both machines hold in shared memory. code: the plan's machine code with true places, if it was
+    compiled."""
+    emitted = {m.tile: _emitted(m) for m in movings(program, plan, code)} if code else {}
     found = []
     for move in program.moves:
         buffer = next((b for b in plan.buffers if b.name == move.name), None)
@@ -130,7 +133,6 @@ def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBui
         rank = len(program.tensor(move.tensor).dims)
         parts = buffer.parts
         moved_bytes = plan.ring(move.name).bytes * parts
-        emitted = _in_sass(code, program.source.name, move.span.line) if code else ()
         found.append(
             TileCost(
                 move.name,
@@ -138,17 +140,20 @@ def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBui
                 move.span.line,
                 f"{buffer.rows * parts} x {buffer.cols}",
                 f"{ring.rows} x {ring.cols}",
-                (
-                    *([_tma(loads, moved_bytes, emitted)] if loads else []),
-                    _copies(moved_bytes, rank, () if loads else emitted),
-                    _matrix_loads(built, move.name),
-                ),
+                (*_on_hopper(emitted.get(move.name), loads, moved_bytes, rank), _matrix_loads(built, move.name)),
             )
         )
     return tuple(found)
 
 
-# ---- TMA: the plan's boxes, an instruction each ----
+def _on_hopper(emitted: Movement | None, loads: tuple[TmaLoad, ...], moved: int, rank: int) -> tuple[Movement, ...]:
+    """What was emitted, and what copies would take where they were not."""
+    if emitted is not None:
+        return (emitted,) if emitted.mover == "copies" else (emitted, _copies(moved, rank))
+    return (*([_tma(loads, moved)] if loads else []), _copies(moved, rank))
+
+
+# ---- TMA, and copies by threads: the machine code, where there is some ----
 
 
 def _fill(plan: Plan, tile: str) -> tuple[TmaLoad, ...]:
@@ -163,32 +168,39 @@ def _fill(plan: Plan, tile: str) -> tuple[TmaLoad, ...]:
     return next((x for role in plan.roles if (x := inside(role.body))), ())
 
 
-def _tma(loads: tuple[TmaLoad, ...], moved: int, emitted: tuple[tuple[str, int], ...]) -> Movement:
+def _emitted(m: Moving) -> Movement:
+    """As the machine code has it."""
+    mover = "TMA" if m.mover == "TMA" else "copies"
+    detail = (
+        (f"{m.mover} instructions, of all warps", m.issued_copies),
+        ("vector registers", m.named.vector),
+        ("uniform registers", m.named.uniform),
+        ("vector registers in the copies' addresses", m.addressing.vector),
+        ("uniform registers in the copies' addresses", m.addressing.uniform),
+    )
+    registers = m.named.vector + m.named.uniform
+    source = "counted in the machine code: all that names the tile's line, for a block of which nothing lies outside"
+    return Movement("hopper", mover, m.slots, m.warps, registers, m.predicates, m.bytes, detail, True, source)
+
+
+def _tma(loads: tuple[TmaLoad, ...], moved: int) -> Movement:
     """Per box: an instruction of one thread, with its coordinates, the map's address (2 registers), the slot's and the
     barrier's. Per part of the slot: the announcement of its bytes."""
     parts = len({x.slot.part for x in loads})
     rank = len(loads[0].coordinates)
-    detail = (("boxes", len(loads)), ("announcements of bytes", parts), *emitted)
-    source = "counted in the plan: an instruction a box, one to announce the bytes"
-    return Movement("hopper", "TMA", len(loads) + parts, 1, rank + 4, 0, moved, detail, True, source)
-
-
-def _in_sass(code: Function, file: str, line: int) -> tuple[tuple[str, int], ...]:
-    """Loads and copies in the machine code that name the tile's line, all of them in loops and around them."""
-    own = [i for i in code.instructions if any((p.file, p.line) == (file, line) for p in i.places)]
-    counts = Counter(i.opcode.split(".")[0] for i in own)
-    names = ("UTMALDG", "LDGSTS")
-    return tuple((f"{name} in the SASS, around loops and in them", counts[name]) for name in names if counts[name])
+    detail = (("boxes", len(loads)), ("announcements of bytes", parts))
+    source = "from the plan, without machine code: an instruction a box, one to announce the bytes"
+    return Movement("hopper", "TMA", len(loads) + parts, 1, rank + 4, 0, moved, detail, False, source)
 
 
 # ---- copies of every thread: computed ----
 
 
-def _copies(moved: int, rank: int, emitted: tuple[tuple[str, int], ...]) -> Movement:
+def _copies(moved: int, rank: int) -> Movement:
     each = -(-moved // (COPY_BYTES * COPY_THREADS))
     a_thread = rank + 2 + each * _A_COPY - 2 + 1  # the last copy needs no next address
     warps = COPY_THREADS // WARP
-    detail = (("copies of a thread", each), ("instructions of a thread", a_thread), *emitted)
+    detail = (("copies of a thread", each), ("instructions of a thread", a_thread))
     registers = 2 + 2 + 1 + 2  # the address, the stride of a step, the place in shared memory, the row and its limit
     return Movement("hopper", "copies", a_thread * warps, warps, registers, each, moved, detail, False, _COPY_FORMULA)
 
