@@ -707,7 +707,7 @@ class Code(enum.Enum):
         (
             "let threads copy the tile where TMA cannot: `via TILE auto` in the schedule",
             "pad the rows of {tensor} so that each is a multiple of {unit} bytes long",
-            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
+            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers, of 4 for f32",
         ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16, and of 32 where 32 bytes are interleaved",
     )
@@ -893,6 +893,7 @@ class Code(enum.Enum):
         "{tensor} lies backwards in memory along its dimension {dim}, and TMA steps forwards only",
         (
             "copy {tensor} into a contiguous array",
+            "let threads copy the tile: `via TILE cp_async` in the schedule",
             "if {tensor} is an output, write `via {tensor} rows` in the schedule: rows may lie anywhere",
         ),
         "cuTensorMapEncodeTiled: globalStrides are not negative",
@@ -900,8 +901,8 @@ class Code(enum.Enum):
     ARRAY_ALIGNMENT = Entry(
         "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",
         (
-            "pass an array that starts on a {bytes}-byte boundary and whose rows are multiples of {bytes} bytes long",
-            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers",
+            "pass an array that starts on a multiple of {bytes} bytes, as do its rows",
+            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers, of 4 for f32",
         ),
     )
     COPY_ALIGNMENT = Entry(
@@ -1090,13 +1091,16 @@ class Code(enum.Enum):
     )
     MLS_LINES = Entry(
         "matrix loads read the lines of {tensor} in parts of {bytes} bytes, and {what} is not a multiple of that",
-        ("under `tilegen run`, choose sizes that make it so: a multiple of 8 for 16-bit numbers",),
+        ("under `tilegen run`, choose sizes that make it so: a multiple of 8 for 16-bit numbers, of 4 for f32",),
         "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
     )
     # ---- commands (tilegen.cli) ----
     MLS_DEFECT_UNMET = Entry(
         "at these sizes nothing meets the defect {defect}, and the results are right",
-        ("leave --size out: the sizes chosen then meet it",),
+        (
+            "leave --size out: the sizes chosen then meet it",
+            "where the spec itself has default sizes, give others: a last block that is cut, and several blocks",
+        ),
     )
     BAD_USAGE = Entry("{what}", ("see `{command} --help`",))
     SIZES_TOO_LARGE = Entry(
@@ -1105,7 +1109,10 @@ class Code(enum.Enum):
     )
     NOT_BOXED = Entry(
         "{name} is {what}, so no box of TMA moves it",
-        ("name what boxes move: {known}", "for an output, write `via {name} tma` in the schedule"),
+        (
+            "name what boxes move: {known}",
+            "let TMA move it: `via {name} tma` in the schedule, in place of another way that it may name",
+        ),
     )
     CANNOT_PRINT = Entry(
         "the results cannot be printed: {reason}",
