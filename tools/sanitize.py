@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError  # noqa: E402  (found from the root)
+from tests.gpu.record import machine  # noqa: E402  (found from the root)
 from tilegen.cli.run import arguments as sizes_of  # noqa: E402
 from tilegen.sema.loading import load  # noqa: E402
 from tilegen.syntax.reading import read_source  # noqa: E402
@@ -55,7 +55,7 @@ class Run:
 
     @property
     def clean(self) -> bool:
-        return self.code == 0 and bool(re.search(r"SUMMARY: 0 (errors|hazards)|RACECHECK SUMMARY: 0 ", self.summary))
+        return self.code == 0 and bool(re.search(r"SUMMARY: 0 (errors|hazards)", self.summary))
 
 
 def cases(names: Sequence[str]) -> list[tuple[Path, dict[str, str]]]:
@@ -85,18 +85,12 @@ def run(tool: str, path: Path, parameters: dict[str, str]) -> Run:
         code, lines = -1, [f"not over in {SECONDS} s"]
     told = [line for line in lines if line.startswith("=========")]
     summary = next((line.strip("= ") for line in reversed(told) if "SUMMARY" in line), "no summary")
-    clean = code == 0
-    return Run(tool, label, code, time.monotonic() - began, summary, () if clean else tuple((told or lines)[-20:]))
+    shown = () if code == 0 else tuple((told or lines)[-20:])
+    return Run(tool, label, code, time.monotonic() - began, summary, shown)
 
 
 def report(runs: Sequence[Run]) -> str:
-    worker = GpuWorker()
-    try:
-        facts = dict(worker.call("tilegen.bench.machine:facts"))
-    except (CallFailedError, WorkerDiedError) as e:
-        facts = {"machine": f"not known: {str(e).strip().splitlines()[-1]}"}
-    finally:
-        worker.close()
+    facts = machine()
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True, check=False).stdout
     facts["compute-sanitizer"] = next(iter(re.findall(r"Version (\S+)", version)), "of an unknown version")
     lines = ["# Samples under compute-sanitizer", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]

@@ -31,7 +31,7 @@ from tilegen.inspect.geometry import (
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.scheduled import Scheduled
-from tilegen.ir.tile import TileProgram
+from tilegen.ir.tile import Ragged, TileProgram
 from tilegen.passes.pipeline import to_scheduled
 from tilegen.passes.synchronise import synchronise
 from tilegen.passes.synchronise.geometry import extent_in_tile
@@ -70,8 +70,7 @@ class _Place:
         found = dict(self.numbers)
         for ragged in self.program.ragged:
             lengths = self.lengths[ragged.size]
-            axis = next(a.name for a in self.program.axes if a.extent.symbols == {ragged.over})
-            sequence = at.get(axis, 0)
+            sequence = at.get(self._sequences(ragged), 0)
             found[ragged.size] = lengths[sequence] if sequence < len(lengths) else 0
             found[start_of(ragged.size)] = sum(lengths[:sequence])
             found[f"{ragged.size}.tokens"] = sum(lengths)
@@ -79,12 +78,13 @@ class _Place:
 
     def longest(self) -> dict[str, int]:
         """The longest sequence by its axis; nothing, where no size is ragged."""
-        over = {r.over for r in self.program.ragged}
-        if not self.lengths:
-            return {}
         each = list(zip(*self.lengths.values(), strict=True))
         number = max(range(len(each)), key=lambda n: min(each[n]), default=0)
-        return {a.name: number for a in self.program.axes if a.extent.symbols and a.extent.symbols <= over}
+        return {self._sequences(ragged): number for ragged in self.program.ragged}
+
+    def _sequences(self, ragged: Ragged) -> str:
+        """The axis that numbers the sequences."""
+        return next(a.name for a in self.program.axes if a.extent.symbols == {ragged.over})
 
 
 def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:

@@ -16,6 +16,8 @@ from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import Affine, Clause, Expr, TileProgram
 from tilegen.syntax.span import Span
 
+FOLD_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}  # by a fold's kind: of no points
+
 
 @dataclass(frozen=True)
 class Product:

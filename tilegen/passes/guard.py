@@ -12,11 +12,19 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
-from tilegen.ir.folded import Elementwise, Exponent, FoldedOp, FoldedProgram, Guarded, Product, Reduce, Weight
+from tilegen.ir.folded import (
+    FOLD_IDENTITY,
+    Elementwise,
+    Exponent,
+    FoldedOp,
+    FoldedProgram,
+    Guarded,
+    Product,
+    Reduce,
+    Weight,
+)
 from tilegen.ir.tile import Cast, Clause, Read, TileProgram
 from tilegen.passes.expressions import identity_index
-
-_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 def with_parts(program: TileProgram, axes: Iterable[str]) -> set[str]:
@@ -63,7 +71,7 @@ class _Guard:
         if isinstance(op, Weight):
             return replace(op, source=self.through(op.source, float("-inf"), self.over_of(op), op))
         if isinstance(op, Reduce) and not self.zero_outside(op.source, op.over):
-            return replace(op, source=self.through(op.source, _IDENTITY[op.kind], op.over, op))
+            return replace(op, source=self.through(op.source, FOLD_IDENTITY[op.kind], op.over, op))
         if isinstance(op, Elementwise) and isinstance(op.value, Cast):
             return self.factor(op, op.value)
         if isinstance(op, Product):

@@ -16,6 +16,7 @@ from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
 from tilegen.checks.movement.values import Taken, Value, merged, overlap
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
+from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.plan_rules.shapes import ROWS
 from tilegen.ir.uniform import Uniform
 
@@ -332,7 +333,7 @@ def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str
     that the spec's value may be made of what a fold begins with."""
     if state == IGNORED:
         return None
-    identity = kd.IDENTITY[fold]
+    identity = FOLD_IDENTITY[fold]
     if state == DEAD:
         if kind == identity:
             return None
@@ -349,8 +350,8 @@ def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str
 def _folded(met: list[tuple[Kind, int]], fold: str) -> Kind:
     """What a row's fold holds."""
     kinds = [k for k, _ in met]
-    if all(k == kd.IDENTITY[fold] for k in kinds):
-        return kd.IDENTITY[fold]
+    if all(k == FOLD_IDENTITY[fold] for k in kinds):
+        return FOLD_IDENTITY[fold]
     if any(state == IGNORED for _, state in met):
         found = kd.worst(kinds)
         return OWN if kd.is_live(found) else found

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tilegen.ir.folded import FOLD_IDENTITY
+
 Kind = str | float
 
 LIVE, FINITE_LIVE, FINITE, OWN, ANY = "live", "finite live", "finite", "own", "any"
 POSITIVE = "positive"  # a uniform number that is finite and > 0
-IDENTITY = {"sum": 0.0, "max": -math.inf, "min": math.inf}
 
 _ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, FINITE: 3, OWN: 4, ANY: 5}
 _PICKS: dict[str, Callable[[float, float], float]] = {"max": max, "min": min}
@@ -81,7 +82,7 @@ def _absorbed(op: str, constant: float, other: str) -> Kind | None:
         return constant
     if op == "add" and constant == 0:
         return other
-    if op in _PICKS and constant == IDENTITY[op]:
+    if op in _PICKS and constant == FOLD_IDENTITY[op]:
         return other
     if op == "mul":
         if constant == 0 and is_finite(other):

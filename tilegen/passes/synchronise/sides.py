@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.folded import Exponent, FoldedOp, Product, Reduce, Rescale
+from tilegen.ir.folded import FOLD_IDENTITY, Exponent, FoldedOp, Product, Reduce, Rescale
 from tilegen.ir.plan import Operation
 from tilegen.ir.scheduled import Phase, Stream
 from tilegen.passes.synchronise.context import Context, carried
 from tilegen.passes.synchronise.rows import row_part
 from tilegen.passes.synchronise.values import Values
-
-_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 def sides(o: Product, c: Context) -> tuple[str, str]:
@@ -33,7 +31,7 @@ def initial_value(o: FoldedOp) -> float:
     """What the state of a fold that begins with no other value holds at first."""
     if isinstance(o, Exponent):
         return float("-inf")
-    return _IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
+    return FOLD_IDENTITY[o.kind] if isinstance(o, Reduce) else 0.0
 
 
 def begins(o: FoldedOp) -> bool:

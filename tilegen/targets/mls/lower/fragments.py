@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.plan import Bound, Chunks, ElementExpr, Init, Map, Mask, QuadReduce, Relayout, RowFold
 from tilegen.targets.mls.lower.lanes import LANE, Lanes, pack_name
 from tilegen.targets.mls.lower.layouts import WIDTH, column, registers
@@ -10,7 +11,6 @@ from tilegen.targets.mls.program import VGPR, Int, Operand
 
 _NAN = Int(0x7FC00000)
 _FOLD = {"sum": "v_add_f32", "max": "v_max_f32", "min": "v_min_f32"}
-_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
 
 
 class Fragments:
@@ -151,7 +151,7 @@ class Fragments:
             for n in range(count):
                 x: Operand = nth(source, n)
                 if within is not None and n >= count - 4:
-                    w.op("v_cndmask_b32", one, number(_IDENTITY[op.kind]), x, within)
+                    w.op("v_cndmask_b32", one, number(FOLD_IDENTITY[op.kind]), x, within)
                     x = one
                 self._note(spoiled, x, first=not n)
                 if n:
