@@ -1008,6 +1008,36 @@ class Code(enum.Enum):
         "{what} (executing {instruction}, PTX line {line}, {where})",
         ("on a GPU this is an error, or undefined: look at the values that reach this line",),
     )
+    EMULATED_RACE = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("look for the wait, the arrival or the barrier that is to stand between the two",),
+        "accesses to the same bytes of shared memory happen in any order unless an mbarrier, a named barrier or a wait "
+        "for an engine's group orders them",
+    )
+    EMULATED_PROXY = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("put fence.proxy.async between the write and what orders it before the access",),
+        "TMA and the tensor cores see what threads wrote to shared memory once a fence.proxy.async lies between",
+    )
+    EMULATED_UNWRITTEN = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("compare the bytes of the box or the copies with what is read",),
+    )
+    EMULATED_IN_FLIGHT = Entry(
+        "an instruction {what} (executing {instruction}, PTX line {line}, {where})",
+        ("wait for the product's group with wgmma.wait_group first",),
+        "a product's accumulator, and its first factor in registers, are the tensor cores' until its group is awaited",
+    )
+    EMULATED_REGISTER_FENCE = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("put wgmma.fence behind the last instruction that touches them",),
+        "wgmma.fence stands before the first product, and between other uses of a product's registers and the product",
+    )
+    EMULATED_UNAWAITED = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("wait for the stores with cp.async.bulk.wait_group before the thread ends",),
+        "shared memory is given away when a CTA ends, and a store reads it in its own time",
+    )
     EMULATED_HANG = Entry(
         "CTA {cta} hangs: no thread can run.\n  {waits}",
         ("look for the arrival, the bytes or the registers that the lines above miss",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
+from tilegen.ir.tile import TileProgram
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView
 from tilegen.runtime.binding import Binding, Device, bind
@@ -23,6 +24,7 @@ from tilegen.syntax.span import Span
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx import Module, Report
+    from tilegen.runtime.emulated import Emulation
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,20 @@ class Executable:
 
         return parse(self.variant.ptx)
 
-    def emulate(self, views: Mapping[str, ArrayView], numbers: Numbers) -> Report | None:
-        """Run in the emulator, on arrays in CPU memory."""
-        from tilegen.runtime.emulated import emulated  # not on a GPU's launch path: the emulator takes time to load
+    def emulate(
+        self,
+        views: Mapping[str, ArrayView],
+        numbers: Numbers,
+        mode: Emulation | None = None,
+        program: TileProgram | None = None,
+        ptx: str | None = None,
+    ) -> Report | None:
+        """Run in the emulator, on arrays in CPU memory; `ptx` instead of the variant's own."""
+        from tilegen.emulate.ptx import parse
+        from tilegen.runtime.emulated import (
+            PLAIN,
+            emulated,
+        )  # not on a GPU's launch path: the emulator takes time to load
 
         def bound(moved: Mapping[str, ArrayView], device: Device) -> Binding:
             return bind(self.plan, moved, numbers.sizes, partial(self._dispatch, numbers), device, self._spans)
@@ -84,7 +97,9 @@ class Executable:
         q = self._sequences
         if q is not None and (wrong := check_starts(q, views, numbers.sizes, self._spans)) is not None:
             raise TilegenError((wrong,))
-        return emulated(self.module, self.entries, self.plan, views, bound, self.refuse_starts)
+        module = self.module if ptx is None else parse(ptx)
+        mode = mode or PLAIN
+        return emulated(module, self.entries, self.plan, views, bound, self.refuse_starts, mode, program, numbers.sizes)
 
     def bound(self, views: Mapping[str, ArrayView], numbers: Numbers) -> tuple[driver.Loaded, Binding]:
         """The kernel on the GPU that holds these arrays, and its arguments."""

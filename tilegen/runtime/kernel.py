@@ -216,6 +216,30 @@ class Kernel:
             self._raise_found()
         return form.call(arguments, addresses, self._launches)
 
+    def emulate(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        watch: bool = True,
+        seed: int | None = 0,
+        ptx: str | None = None,
+        step_limit: int | None = None,
+    ) -> Any:
+        """Run the kernel on these arguments (those of a call, in CPU memory) in the PTX emulator; returns its outputs.
+
+        watch: what the hardware leaves undefined is reported, as faults of the catalogue whose names begin with
+        EMULATED. seed: of the times at which engines finish and warps run; None completes everything when it is
+        issued. ptx: a text to run instead of the kernel's own. step_limit: steps until it counts as endless.
+
+        Raises TilegenError for the first fault.
+        """
+        from tilegen.runtime.emulated import Emulation
+
+        request, resolved = self._request((), arguments)
+        mode = Emulation(watch, seed, step_limit)
+        self.last_report = resolved.executable.emulate(request.views, resolved.numbers, mode, self.program, ptx)
+        return self._result(request.arrays)
+
     def prepare(self, /, *positional: Any, **arguments: Any) -> Prepared:
         """The launch of these arguments (those of a call), checked, encoded and loaded, as a callable without any.
 

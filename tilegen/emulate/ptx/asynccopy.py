@@ -6,16 +6,17 @@ its bytes in shared memory are poison.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilegen.emulate.ptx.addressing import address_reader, shared_address
-from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, active, instruction
 from tilegen.emulate.ptx.loadstore import active_addresses
 from tilegen.emulate.ptx.module import Immediate, Instruction
-from tilegen.emulate.ptx.tma import active, bulk
+from tilegen.emulate.ptx.tma import bulk
 from tilegen.emulate.ptx.types import TYPES, Array
 
 if TYPE_CHECKING:
@@ -34,10 +35,16 @@ def copy(ins: Instruction) -> Decoded:
         mods.unknown("only bulk copies reduce")
     if mods.flag("commit_group"):
         mods.done()
-        return Decoded(lambda machine: lambda s, m: None)
-    if mods.flag("wait_all") or mods.flag("wait_group"):
+        return Decoded(_commit)
+    if mods.flag("wait_all"):
         mods.done()
-        return Decoded(_wait)
+        return Decoded(_wait(None))
+    if mods.flag("wait_group"):
+        mods.done()
+        (left,) = mods.operands(1)
+        if not isinstance(left, Immediate):
+            mods.unknown("it needs a number")
+        return Decoded(_wait(int(left.value)))
     if mods.flag("mbarrier"):
         return _arrive(ins, mods)
     return _copy(ins, mods)
@@ -68,8 +75,22 @@ def _land(machine: Machine, threads: Array) -> None:
     machine.cta.events += 1
 
 
-def _wait(machine: Machine) -> Step:
-    return lambda s, m: _land(machine, s.start + active(s, m))
+def _commit(machine: Machine) -> Step:
+    watch = machine.watch
+    return lambda s, m: None if watch is None else watch.commit_copies(s.start + active(s, m))
+
+
+def _wait(left: int | None) -> Callable[[Machine], Step]:
+    def bind(machine: Machine) -> Step:
+        def step(s: slice, m: Mask) -> None:
+            threads = s.start + active(s, m)
+            _land(machine, threads)
+            if machine.watch is not None:
+                machine.watch.wait_copies(threads, left)
+
+        return step
+
+    return bind
 
 
 def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
@@ -91,10 +112,13 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
         exists = machine.src(rest[0] if rest else size, TYPES["u32"])
         threads = np.arange(machine.threads)
         spaces = machine.spaces
+        watch, pc = machine.watch, machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             address, who = active_addresses(sources, s, m, threads)
             target, _ = active_addresses(targets, s, m, threads)
+            if watch is not None:
+                watch.copy(who, target, nbytes, pc)
             have = exists[who]
             data = np.zeros((len(who), nbytes), np.uint8)
             for count in np.unique(have):
@@ -122,9 +146,11 @@ def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
         where = shared_address(machine, ins.operands[0])
 
         def step(s: slice, m: Mask) -> None:
-            addresses = where(s)
-            _land(machine, s.start + active(s, m))
-            for i in active(s, m):
+            addresses, chosen = where(s), active(s, m)
+            _land(machine, s.start + chosen)
+            if machine.watch is not None:
+                machine.watch.copies_arrive(addresses[chosen], s.start + chosen)
+            for i in chosen:
                 # Without .noinc the pending count goes up by one first, and the arrival takes it down again.
                 if counted:
                     machine.cta.mbarriers.arrive(int(addresses[i]))

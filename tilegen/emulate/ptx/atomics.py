@@ -73,10 +73,13 @@ def atomic(ins: Instruction) -> Decoded:
         ds = [None if isinstance(r, Sink) else machine.dst(r, t) for r in results]
         all_threads = np.arange(machine.threads)
         dtype = TYPES[f"b{t.bits}"].dtype
+        watch, pc = machine.watch if space in ("shared", "generic") else None, machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
             machine.cta.events += 1
+            if watch is not None:
+                watch.atomic(threads, address, pc)
             for chosen, view, index in machine.spaces.pieces(space, address, t.bytes, count, threads):
                 machine.spaces.writable(view, int(address[0]), int(threads[0]))
                 for at, thread in zip(index, threads[chosen], strict=True):

@@ -72,13 +72,18 @@ class NamedBarriers:
         if barrier is None or barrier.arrived < (barrier.wanted or self._living()) or not barrier.arrived:
             return
         del self._in_use[number]
+        watch = self._cta.machine.watch
         for unit, bits, deliver in self._deliver.pop(number, []):
             deliver(unit, bits, barrier)
         for unit in self._cta.units:
             for group in list(unit.groups):
                 if group.wait is not None and group.wait.kind == "barrier" and group.wait.key == number:
+                    if watch is not None:
+                        watch.go(number, unit, group.bits)
                     group.wait = None
                     unit.advance(group)
+        if watch is not None:
+            watch.over(number)
 
     def on_release(self, number: int, unit: Unit, bits: int, deliver: Callable[[Unit, int, Named], None]) -> None:
         """Call `deliver` for these threads when the barrier completes."""
@@ -173,6 +178,8 @@ def _barrier(
             at = _uniform(numbers, unit, group, "the barrier number")
             wanted = _uniform(counts, unit, group, "the thread count of a barrier")
             barrier = barriers.arrive(at, wanted, unit.lanes(group.bits).warps)
+            if machine.watch is not None:
+                machine.watch.come(at, unit, group.bits)
             if deliver is not None:
                 deliver[0](unit, group, barrier)
                 barriers.on_release(at, unit, group.bits, deliver[1])
@@ -220,7 +227,11 @@ def _warp_sync(ins: Instruction) -> Decoded:
 
         def control(unit: Unit, group: Group) -> bool:
             need = unit.warp_bits(group.bits) if constant and masks[0] == 0xFFFFFFFF else members(unit, group, masks)
-            return unit.gather(group, need, ins.name) and unit.advance(group)
+            if not unit.gather(group, need, ins.name):
+                return False
+            if machine.watch is not None:
+                machine.watch.meet(unit, group.bits)
+            return unit.advance(group)
 
         return control
 
@@ -244,11 +255,16 @@ def _cluster(action: str) -> Decoded:
     def bind(machine: Machine) -> Control:
         def control(unit: Unit, group: Group) -> bool:
             barriers = unit.cta.barriers
+            watch = machine.watch
             if action == "arrive":
+                if watch is not None:
+                    watch.come(None, unit, group.bits)
                 barriers.cluster_arrive(unit, group.bits)
                 return unit.advance(group)
             phases = barriers.cluster_thread_phase[unit.lanes(group.bits).threads]
             if (phases < barriers.cluster_phase).all():
+                if watch is not None:
+                    watch.go(None, unit, group.bits)
                 return unit.advance(group)
             return unit.block(group, Wait("cluster", None, lambda: "waiting at the cluster barrier"))
 

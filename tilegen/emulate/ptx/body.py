@@ -57,6 +57,7 @@ class Body:
         self.locals: list[Variable] = []
         self.raw: list[tuple[Instruction, Scope]] = []
         self.place_source: Span | None = None
+        self.calls: dict[tuple[int, int, int], Span] = {}
         self.scopes = 0
         self.max_threads = self.max_registers = self.min_blocks = 0
         self.cluster = (1, 1, 1)
@@ -173,9 +174,20 @@ class Body:
         self.locals.append(unique)
 
     def _loc(self) -> None:
-        file, line, column = self.c.integer(), self.c.integer(), max(self.c.integer(), 1)
-        self.c.rest_of_line()
-        self.place_source = Span(self.files.get(file, f"file {file}"), line, column, line, column + 1)
+        spot = (self.c.integer(), self.c.integer(), self.c.integer())
+        words = [token.text for token in self.c.rest_of_line()]
+        self.place_source = self._span(spot)
+        # Of code that was inlined the outermost place counts; calls are named by a place that stood before.
+        if "inlined_at" in words:
+            at = words.index("inlined_at") + 1
+            outer = tuple(int(n) for n in words[at : at + 3] if n.isdigit())
+            if len(outer) == 3:
+                self.place_source = self.calls.get(outer) or self._span(outer)
+        self.calls[spot] = self.place_source
+
+    def _span(self, spot: tuple[int, int, int]) -> Span:
+        file, line, column = spot[0], spot[1], max(spot[2], 1)
+        return Span(self.files.get(file, f"file {file}"), line, column, line, column + 1)
 
     def _instruction(self) -> None:
         c = self.c

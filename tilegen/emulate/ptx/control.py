@@ -108,7 +108,7 @@ def ret(ins: Instruction) -> Decoded:
 def return_control(unit: Unit, group: Group) -> bool:
     """Return from the current function."""
     if not group.stack:
-        unit.exit(group)
+        _leave(unit, group)
         return True
     *rest, group.pc = group.stack
     group.stack = tuple(rest)
@@ -118,13 +118,20 @@ def return_control(unit: Unit, group: Group) -> bool:
     return True
 
 
+def _leave(unit: Unit, group: Group) -> None:
+    watch = unit.cta.machine.watch
+    if watch is not None:
+        watch.exit(unit, group.bits)
+    unit.exit(group)
+
+
 @instruction("exit")
 def exit_thread(ins: Instruction) -> Decoded:
     """The thread ends."""
     Modifiers(ins).done()
 
     def control(unit: Unit, group: Group) -> bool:
-        unit.exit(group)
+        _leave(unit, group)
         return True
 
     return Decoded(lambda machine: control, control=True)

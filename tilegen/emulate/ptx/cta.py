@@ -74,6 +74,8 @@ class Cta:
         if machine.steps > machine.step_limit:
             machine.too_many_steps(self)
         step = None
+        if machine.watch is not None:
+            machine.watch.run(unit, group, run)
         try:
             for step in run.steps:
                 step(s, m)

@@ -154,6 +154,11 @@ class Modifiers:
         return self.ins.operands
 
 
+def active(s: slice, m: Mask) -> Array:
+    """Indices inside the slice of the threads that execute."""
+    return np.arange(s.stop - s.start) if m is None else np.nonzero(m)[0]
+
+
 def put(d: Array, s: slice, m: Mask, value: Any) -> None:
     """Write `value` to the active threads of row `d`."""
     if m is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from tilegen.emulate.ptx.cta import Cta
 from tilegen.emulate.ptx.machine import Machine
 from tilegen.emulate.ptx.module import Module
 from tilegen.emulate.ptx.report import Report
+from tilegen.emulate.ptx.watch.context import Context
 
 STEP_LIMIT = 100_000_000
 
@@ -28,12 +30,17 @@ def launch(
     shared_bytes: int,
     *,
     step_limit: int = STEP_LIMIT,
+    watch: Context | None = None,
+    seed: int | None = None,
 ) -> Report:
     """Run kernel `entry`: `grid` CTAs of `block` threads, one CTA after another, x fastest.
 
-    `args` are the raw bytes of each kernel parameter in order; `shared_bytes` the dynamic shared memory. Raises
-    TilegenError for a launch that the kernel does not allow, for a fault (bad address, barrier misuse, …), a hang, or
-    more than `step_limit` steps.
+    `args` are the raw bytes of each kernel parameter in order; `shared_bytes` the dynamic shared memory. `watch`:
+    report what the hardware leaves undefined, in these terms. `seed`: let engines finish, and warps run, when it says so;
+    without one everything completes when it is issued.
+
+    Raises TilegenError for a launch that the kernel does not allow, for a fault (bad address, barrier misuse, …), for a
+    hang, and for more than `step_limit` steps.
     """
     function = module.functions.get(entry)
     if function is None or not function.entry:
@@ -49,11 +56,14 @@ def launch(
     if function.cluster != (1, 1, 1):
         fail(Code.EMULATED_LAUNCH, None, what=f"{entry} wants clusters of {function.cluster}; the emulator has none")
     started = time.perf_counter()
-    machine = Machine(module, function, grid, block, args, memory, shared_bytes, step_limit)
+    rng = None if seed is None else random.Random(seed)
+    machine = Machine(module, function, grid, block, args, memory, shared_bytes, step_limit, watch, rng)
     with np.errstate(all="ignore"):
         for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(grid[0])):
             machine.start_cta((x, y, z))
             machine.cta = Cta(machine, (x, y, z))
+            if machine.watch is not None:
+                machine.watch.begin(machine.cta)
             machine.cta.run()
     return Report(
         dict(machine.program.counts()),

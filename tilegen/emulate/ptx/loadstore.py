@@ -96,9 +96,12 @@ def load(ins: Instruction) -> Decoded:
         all_threads = np.arange(machine.threads)
         width, dtype = t.bytes, t.dtype
         spaces = machine.spaces
+        watch, pc = machine.watch if where in ("shared", "generic") else None, machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
+            if watch is not None:
+                watch.load(threads, address, width * count, pc)
             values = spaces.gather(where, address, width, count, threads).view(dtype)
             for k, row in enumerate(rows):
                 if row is not None:
@@ -126,9 +129,12 @@ def store(ins: Instruction) -> Decoded:
         rows = [machine.src(i, t).view(raw.dtype) for i in items]
         all_threads = np.arange(machine.threads)
         spaces = machine.spaces
+        watch, pc = machine.watch if where in ("shared", "generic") else None, machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
+            if watch is not None:
+                watch.store(threads, address, t.bytes * count, pc)
             values = rows[0][s].reshape(-1, 1) if count == 1 else np.stack([row[s] for row in rows], axis=1)
             spaces.scatter(where, address, t.bytes, values if m is None else values[m], threads)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -29,6 +31,8 @@ from tilegen.emulate.ptx.program import Program
 from tilegen.emulate.ptx.specials import special_rows
 from tilegen.emulate.ptx.types import UNSIGNED, Array, PtxType
 from tilegen.emulate.ptx.unit import Lanes
+from tilegen.emulate.ptx.watch.context import Context
+from tilegen.emulate.ptx.watch.watch import Watch
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx.cta import Cta
@@ -52,6 +56,8 @@ class Machine:
         memory: GlobalMemory,
         shared_bytes: int,
         step_limit: int,
+        context: Context | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.module, self.function = module, function
         self.grid, self.block = grid, block
@@ -73,6 +79,8 @@ class Machine:
         self.entry_registers = self._entry_registers()
         self.spaces = spaces.Spaces(self)
         self.cta: Cta
+        self.rng = rng
+        self.watch = None if context is None else Watch(self, context)
 
     def _layout(self, dynamic: int) -> None:
         """Addresses of all variables. Static shared variables come first, then the dynamic array, aligned."""
@@ -113,6 +121,7 @@ class Machine:
         at = _aligned(at, dynamic_align) if names else at
         for name in names:
             self.symbols[name] = ("shared", at)
+        self.dynamic_base = at
         self.shared_end = at + dynamic
         if self.shared_end - SHARED_BASE > SHARED_LIMIT:
             fail(
@@ -268,7 +277,13 @@ class Machine:
     def fault(self, pc: int, fault: FaultError | MemoryFaultError, lanes: Lanes) -> NoReturn:
         """Raise the error for a fault of the instruction at `pc`."""
         ins = self.program.code[pc]
-        execution_fault(fault.what, ins.name, ins.place, self.where(fault.thread, lanes))
+        where = self.where(fault.thread, lanes)
+        if isinstance(fault, MemoryFaultError):
+            fault = FaultError(fault.what)
+        place = ins.place
+        if self.watch is not None:
+            place = replace(place, source=self.watch.context.statement(place.source))
+        execution_fault(fault.what, ins.name, place, where, fault.code, fault.notes)
 
     def too_many_steps(self, cta: Cta) -> NoReturn:
         """Raise the error for a program that does not come to an end."""

@@ -39,10 +39,16 @@ def matrix(ins: Instruction) -> Decoded:
         where = shared_address(machine, address)
         rows = [machine.dst(i, TYPES["b32"]) if load else machine.src(i, TYPES["b32"]) for i in items]
 
+        watch, pc = machine.watch, machine.program.binding_at
+
         def places(threads: Array) -> Array:
             """Index of each element in 16-bit units, [warps, matrices, 8 rows, 8 columns]."""
             all_addresses = where(slice(0, machine.threads))
             at = all_addresses[threads].reshape(-1, WARP)[:, : 8 * count]
+            if watch is not None:
+                (watch.load if load else watch.store)(
+                    threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc
+                )
             bad = (at % 16 != 0) | (at < machine.shared_base) | (at + 16 > machine.shared_end)
             if bad.any():
                 warp, lane = np.argwhere(bad)[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilegen.emulate.ptx.addressing import shared_address
-from tilegen.emulate.ptx.decode import Control, Decoded, Mask, Modifiers, Step, instruction, put
+from tilegen.emulate.ptx.decode import Control, Decoded, Mask, Modifiers, Step, active, instruction, put
 from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.module import Address, Immediate, Instruction, Sink
 from tilegen.emulate.ptx.types import TYPES, Array
@@ -101,6 +101,8 @@ class Mbarriers:
         if barrier.pending == 0 and barrier.tx == 0:
             barrier.phase += 1
             barrier.pending = barrier.expected
+            if self._cta.machine.watch is not None:
+                self._cta.machine.watch.phase(address, barrier.phase)
             self._cta.wake("mbarrier", address)
 
     def describe(self, address: int) -> str:
@@ -128,7 +130,7 @@ def mbarrier(ins: Instruction) -> Decoded:
     mods.need("b64")
     mods.done()
     if action == "init":
-        return _on_address(ins, 0, 1, lambda b, a, n: b.init(a, n))
+        return _on_address(ins, 0, 1, lambda b, a, n: b.init(a, n), made=True)
     if action == "inval":
         return _on_address(ins, 0, None, lambda b, a, n: b.invalidate(a))
     if action == "expect_tx":
@@ -143,7 +145,7 @@ def mbarrier(ins: Instruction) -> Decoded:
 
 
 def _on_address(
-    ins: Instruction, address: int, value: int | None, act: Callable[[Mbarriers, int, int], None]
+    ins: Instruction, address: int, value: int | None, act: Callable[[Mbarriers, int, int], None], made: bool = False
 ) -> Decoded:
     def bind(machine: Machine) -> Step:
         where = shared_address(machine, ins.operands[address])
@@ -153,6 +155,8 @@ def _on_address(
             addresses, counts = where(s), n[s]
             for i in range(len(addresses)) if m is None else np.nonzero(m)[0]:
                 act(machine.cta.mbarriers, int(addresses[i]), int(counts[i]))
+                if made and machine.watch is not None:
+                    machine.watch.made(int(addresses[i]), s.start + int(i))
 
         return step
 
@@ -174,6 +178,9 @@ def _arrive(ins: Instruction, drop: bool, expect: bool, no_complete: bool) -> De
             addresses, counts = where(s), n[s]
             states = np.zeros(len(addresses), np.uint64)
             barriers = machine.cta.mbarriers
+            if machine.watch is not None:
+                chosen = active(s, m)
+                machine.watch.arrive(addresses[chosen], s.start + chosen)
             for i in range(len(addresses)) if m is None else np.nonzero(m)[0]:
                 address, count = int(addresses[i]), int(counts[i])
                 states[i] = barriers.get(address).phase
@@ -209,6 +216,8 @@ def _wait(ins: Instruction, parity: bool, blocking: bool) -> Decoded:
             if len(answers) == 1:
                 (((address, phase), done),) = answers.items()
                 if done or group.timed_out or not blocking:
+                    if done and machine.watch is not None:
+                        machine.watch.waited(address, unit, group.bits)
                     if p is not None:
                         put(p, lanes.s, lanes.m, done)
                     return unit.advance(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, active, instruction
 from tilegen.emulate.ptx.module import Instruction
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def ordering(ins: Instruction) -> Decoded:
         return None
 
     def bind(machine: Machine) -> Step:
-        return step
+        watch = machine.watch
+        if watch is None or ins.opcode not in ("fence", "membar"):
+            return step
+        if "mbarrier_init" not in ins.modifiers and not {"async", "async::generic"} & set(ins.modifiers):
+            return step
+        return lambda s, m: watch.fence(s.start + active(s, m))
 
     return Decoded(bind)

@@ -45,6 +45,8 @@ class Program:
         self._bound: dict[int, Any] = {}
         #: While an instruction is being bound: where its function begins.
         self.binding_base = 0
+        #: … and where itself stands.
+        self.binding_at = 0
         for function in module.functions.values():
             start = self.base[function.name] = len(self.code)
             # One slot more than instructions: falling off the end is a return.
@@ -73,7 +75,7 @@ class Program:
             decoded = self._decoded[at]
             bound = self._bound.get(at)
             if bound is None:
-                self.binding_base = self.base[self.function_of[at].name]
+                self.binding_base, self.binding_at = self.base[self.function_of[at].name], at
                 bound = self._bound[at] = self._bind(at, decoded)
             if decoded.control:
                 return Run(pc, at, steps, bound)

@@ -10,9 +10,9 @@ import numpy as np
 from tilegen.emulate.ptx import tma_engine
 from tilegen.emulate.ptx.addressing import address_reader, shared_address
 from tilegen.emulate.ptx.atomics import combine_function
-from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step
+from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, active
 from tilegen.emulate.ptx.faults import FaultError
-from tilegen.emulate.ptx.module import Address, Instruction
+from tilegen.emulate.ptx.module import Address, Immediate, Instruction
 from tilegen.emulate.ptx.types import TYPES, Array
 
 if TYPE_CHECKING:
@@ -27,17 +27,31 @@ def _nothing(machine: Machine) -> Step:
     return lambda s, m: None
 
 
+def _commit(machine: Machine) -> Step:
+    watch = machine.watch
+    return lambda s, m: None if watch is None else watch.commit_stores(s.start + active(s, m))
+
+
+def _wait(left: int) -> Callable[[Machine], Step]:
+    def bind(machine: Machine) -> Step:
+        watch = machine.watch
+        return lambda s, m: None if watch is None else watch.wait_stores(s.start + active(s, m), left)
+
+    return bind
+
+
 def bulk(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
     """cp.async.bulk and cp.reduce.async.bulk, these words already taken."""
     if mods.flag("commit_group"):
         mods.done()
-        return Decoded(_nothing)
+        return Decoded(_commit)
     if mods.flag("wait_group"):
-        # Transfers are complete when they are issued.
         mods.flag("read")
         mods.done()
-        mods.operands(1)
-        return Decoded(_nothing)
+        (left,) = mods.operands(1)
+        if not isinstance(left, Immediate):
+            mods.unknown("it needs a number")
+        return Decoded(_wait(int(left.value)))
     if mods.flag("prefetch"):
         return Decoded(_nothing)
     if mods.flag("tensor"):
@@ -45,11 +59,6 @@ def bulk(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
     if reduce:
         mods.unknown("only tensors reduce")
     return _plain(ins, mods)
-
-
-def active(s: slice, m: Mask) -> Array:
-    """Indices inside the slice of the threads that execute."""
-    return np.arange(s.stop - s.start) if m is None else np.nonzero(m)[0]
 
 
 def _tensor(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
@@ -85,13 +94,14 @@ def _tensor_load(ins: Instruction, mods: Modifiers, rank: int) -> Decoded:
         shared, mbarrier = shared_address(machine, place), shared_address(machine, barrier)
         descriptor = address_reader(machine, source)
         coordinates = _coordinates(machine, source, rank, mods)
+        pc = machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             to, bar, tm = shared(s), mbarrier(s), descriptor(s)
             for i in active(s, m):
                 at = s.start + int(i)
                 box = [int(c[at]) for c in coordinates]
-                tma_engine.load(machine, int(to[i]), int(tm[i]), box, int(bar[i]), at)
+                tma_engine.load(machine, int(to[i]), int(tm[i]), box, int(bar[i]), at, pc)
 
         return step
 
@@ -104,6 +114,7 @@ def _tensor_store(ins: Instruction, mods: Modifiers, rank: int, reduction: str) 
     def bind(machine: Machine) -> Step:
         shared, descriptor = shared_address(machine, place), address_reader(machine, target)
         coordinates = _coordinates(machine, target, rank, mods)
+        pc = machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             source, tm = shared(s), descriptor(s)
@@ -111,7 +122,7 @@ def _tensor_store(ins: Instruction, mods: Modifiers, rank: int, reduction: str) 
                 at = s.start + int(i)
                 box = [int(c[at]) for c in coordinates]
                 combine = _combine(machine, int(tm[i]), reduction, at) if reduction else None
-                tma_engine.store(machine, int(source[i]), int(tm[i]), box, at, combine)
+                tma_engine.store(machine, int(source[i]), int(tm[i]), box, at, pc, combine)
 
         return step
 

@@ -123,12 +123,14 @@ def _shared(machine: Machine, address: int, tm: TensorMap, nbytes: int, thread: 
 
 
 def load(
-    machine: Machine, shared: int, descriptor: int, coordinates: Sequence[int], mbarrier: int | None, thread: int
+    machine: Machine, shared: int, descriptor: int, coordinates: Sequence[int], mbarrier: int, thread: int, pc: int
 ) -> None:
     """Fill the box from the tensor; outside elements are the fill value. Signals the bytes of the whole box."""
     tm = tensor_map(machine, descriptor, thread)
     box = _Box(tm, coordinates, thread)
     memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    if machine.watch is not None:
+        machine.watch.tma_load(thread, chunks, mbarrier, pc, map_name(machine, descriptor), tm, coordinates)
     data = np.zeros(box.shape, np.uint8)
     if tm.fill == "nan":
         data = np.resize(np.frombuffer(_NAN[tm.dtype], np.uint8), box.shape)
@@ -136,8 +138,7 @@ def load(
         data[box.inside] = box.global_view(machine, thread, writable=False)
     memory[chunks] = data.reshape(-1, _CHUNK)
     machine.tma_loads[map_name(machine, descriptor)] += 1
-    if mbarrier is not None:
-        machine.cta.mbarriers.complete(mbarrier, box.nbytes)
+    machine.cta.mbarriers.complete(mbarrier, box.nbytes)
 
 
 def store(
@@ -146,12 +147,15 @@ def store(
     descriptor: int,
     coordinates: Sequence[int],
     thread: int,
+    pc: int,
     combine: Callable[[Array, Array], Array] | None = None,
 ) -> None:
     """Write the inside part of the box to the tensor; with `combine`, of old bytes and box bytes (both contiguous)."""
     tm = tensor_map(machine, descriptor, thread)
     box = _Box(tm, coordinates, thread)
     memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    if machine.watch is not None:
+        machine.watch.tma_store(thread, chunks, pc, map_name(machine, descriptor), tm, coordinates)
     machine.tma_stores[map_name(machine, descriptor)] += 1
     machine.cta.events += 1
     if box.empty:

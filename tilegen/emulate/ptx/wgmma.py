@@ -19,6 +19,7 @@ from tilegen.emulate.ptx.types import TYPES, Array
 from tilegen.emulate.ptx.unit import WARPGROUP, Group, Unit
 from tilegen.emulate.ptx.wgmma_layout import (
     accumulator_to_matrix,
+    chunk_indices,
     element_indices,
     matrix_to_accumulator,
     operand_to_matrix,
@@ -61,9 +62,12 @@ def wgmma(ins: Instruction) -> Decoded:
     action = mods.need("fence", "commit_group", "wait_group", "mma_async")
     mods.need("sync")
     mods.need("aligned")
+    if action == "wait_group":
+        mods.done()
+        return _ordering(action, _constant(mods.operands(1)[0], mods))
     if action != "mma_async":
         mods.done()
-        return Decoded(lambda machine: lambda s, m: None)
+        return _ordering(action, 0)
     shape = _SHAPE.match(mods.left[0]) if mods.left else None
     if shape is None:
         mods.unknown("it has no shape")
@@ -77,6 +81,26 @@ def wgmma(ins: Instruction) -> Decoded:
     if result not in ("f32", "f16", "s32") or n % 8 or not 8 <= n <= 256 or k != a_type.depth or k != b_type.depth:
         mods.unknown("its shape and types do not go together")
     return _multiply(ins, mods, result, n, a_type, b_type)
+
+
+def _ordering(action: str, left: int) -> Decoded:
+    """fence, commit_group, wait_group: products are complete when they are issued."""
+
+    def bind(machine: Machine) -> Control:
+        def control(unit: Unit, group: Group) -> bool:
+            watch = machine.watch
+            if watch is not None:
+                if action == "fence":
+                    watch.registers_fenced(unit)
+                elif action == "commit_group":
+                    watch.commit_products(unit, group.bits)
+                else:
+                    watch.wait_products(unit, group.bits, left)
+            return unit.advance(group)
+
+        return control
+
+    return Decoded(bind, control=True)
 
 
 def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: Element, b_type: Element) -> Decoded:
@@ -102,6 +126,11 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
         b_row = machine.src(b, TYPES["b64"])
         keep, negated = machine.predicate(scale_d)
 
+        watch, pc = machine.watch, machine.program.binding_at
+
+        def chunks(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
+            return chunk_indices(int(row[base]), extent, kind.depth, kind.size, mn_major)
+
         def from_shared(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
             descriptor = int(row[base])
             index = element_indices(descriptor, extent, kind.depth, kind.size, mn_major)
@@ -123,6 +152,11 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
                 return False
             base = unit.base
             s = slice(base, base + WARPGROUP)
+            if watch is not None:
+                operands = [chunks(b_row, n, b_type, b_mn, base)]
+                if a_row is not None:
+                    operands.append(chunks(a_row, 64, a_type, a_mn, base))
+                watch.product(unit, pc, operands, d_index, a_index)
             if a_index is not None:
                 raw = np.ascontiguousarray(words[a_index, s]).view(_RAW[a_type.size])
                 left = a_type.decode(operand_to_matrix(raw, 4 // a_type.size))

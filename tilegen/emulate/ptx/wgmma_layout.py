@@ -66,6 +66,14 @@ def element_indices(bits: int, extent: int, depth: int, size: int, mn_major: boo
     return indices
 
 
+@lru_cache(maxsize=2048)
+def chunk_indices(bits: int, extent: int, depth: int, size: int, mn_major: bool) -> Array:
+    """The 16-byte pieces of shared memory, numbered from address 0, that hold these elements; each once, rising."""
+    pieces: Array = np.unique(element_indices(bits, extent, depth, size, mn_major) * size // 16)
+    pieces.flags.writeable = False
+    return pieces
+
+
 def accumulator_to_matrix(registers: Array) -> Array:
     """[N/2 registers, 128 threads] to [64, N]."""
     n = registers.shape[0] // 4

@@ -1,0 +1,429 @@
+"""Watches a launch: what the hardware leaves undefined becomes a fault, whatever the emulator happens to compute.
+
+Each hook is called where an instruction has its effect, before it; a launch that is not watched has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from tilegen.diagnostics.catalogue import Code
+from tilegen.emulate.ptx.faults import FaultError
+from tilegen.emulate.ptx.spaces import WINDOW_SHIFT
+from tilegen.emulate.ptx.types import Array
+from tilegen.emulate.ptx.unit import WARP
+from tilegen.emulate.ptx.watch.clocks import HAPPENED, VISIBLE, Clocks
+from tilegen.emulate.ptx.watch.context import Context
+from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
+from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
+from tilegen.targets.hopper.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from tilegen.emulate.ptx.cta import Cta
+    from tilegen.emulate.ptx.machine import Machine
+    from tilegen.emulate.ptx.program import Run
+    from tilegen.emulate.ptx.unit import Group, Unit
+
+_LANES = (1 << WARP) - 1
+
+
+@dataclass
+class _Barrier:
+    """An mbarrier: who made it, what those say that came in the running phase, and in phases that are over."""
+
+    agent: int
+    made_by: int
+    made_at: int
+    running: Array
+    over: Array
+
+
+@dataclass(frozen=True)
+class Load:
+    """A box that TMA has brought: the map's name, the map, and the box's corner, innermost dimension first."""
+
+    name: str
+    tm: TensorMap
+    corner: tuple[int, ...]
+
+
+@dataclass
+class _Cores:
+    """The tensor cores of a warpgroup: products issued, those at each commit of each warp, what each one tells."""
+
+    issued: int = 0
+    committed: list[list[int]] = field(default_factory=lambda: [[] for _ in range(4)])
+    know: list[Array] = field(default_factory=list)
+
+
+class Watch:
+    """Of one launch; `begin` starts each CTA anew."""
+
+    def __init__(self, machine: Machine, context: Context) -> None:
+        self.machine, self.context = machine, context
+        self._masks: dict[int, int] = {}  # registers of each run, by its first instruction
+
+    def begin(self, cta: Cta) -> None:
+        """A new CTA: nobody knows anything, and nothing was written."""
+        warps = -(-self.machine.threads // WARP)
+        self.cta = cta
+        self.clocks = Clocks(warps, len(cta.units))
+        self.shadow = Shadow(len(self.machine.shared) // CHUNK, self.clocks.readers, self._conflict)
+        self.loads: list[Load] = []
+        self._mbarriers: dict[int, _Barrier] = {}
+        self._named: dict[int | None, Array] = {}
+        self._cores = [_Cores() for _ in cta.units]
+        self._flights = [Flight() for _ in cta.units]
+        self._stores = [[0, 0] for _ in range(warps)]  # groups committed, and known to be read
+        self._storing = [0] * warps  # lanes that have issued stores
+        self._open = [False] * warps  # a store is not committed
+        self._copies = [0] * warps
+        self._groups: list[list[int]] = [[] for _ in range(warps)]  # copies at each commit
+        base = self.machine.dynamic_base
+        self._atomic = {(base + at) // CHUNK for at in self.context.atomic}
+
+    # ---- faults ----
+
+    def _conflict(self, found: Conflict) -> NoReturn:
+        base = self.machine.dynamic_base
+        where = self.context.place(found.at - base)
+        access = found.access
+        if found.code is Code.EMULATED_UNWRITTEN:
+            raise FaultError(f"{access.deed} reads {where}, which nothing has written", code=found.code)
+        place = self.machine.program.code[found.earlier_pc].place
+        earlier = f"{found.earlier or 'a read'} (PTX line {place.line})"
+        notes = ((self.context.statement(place.source), "the earlier access"),)
+        if found.code is Code.EMULATED_PROXY:
+            what = f"{access.deed} touches {where}, and no fence.proxy.async lies between it and {earlier}"
+        else:
+            what = f"{access.deed} touches {where}, and nothing orders it after {earlier}"
+        raise FaultError(what, code=found.code, notes=notes)
+
+    def _warps(self, unit: Unit, bits: int) -> Iterator[tuple[int, int]]:
+        """(warp, lanes of it) of a set of threads of a warpgroup."""
+        first = unit.base // WARP
+        for w in range(0, unit.size, WARP):
+            lanes = bits >> w & _LANES
+            if lanes:
+                yield first + w // WARP, lanes
+
+    @staticmethod
+    def _by_warp(threads: Array) -> Iterator[tuple[int, Array]]:
+        """(warp, which of `threads`) for each warp among them; `threads` rise."""
+        if not len(threads):
+            return
+        warps = threads // WARP
+        first, last = int(warps[0]), int(warps[-1])
+        if first == last:
+            yield first, np.arange(len(threads))
+            return
+        for w in range(first, last + 1):
+            chosen = np.flatnonzero(warps == w)
+            if len(chosen):
+                yield w, chosen
+
+    @staticmethod
+    def _lanes(threads: Array) -> int:
+        lanes = 0
+        for t in threads:
+            lanes |= 1 << int(t) % WARP
+        return lanes
+
+    # ---- registers ----
+
+    def run(self, unit: Unit, group: Group, run: Run) -> None:
+        """Steps and the control instruction behind them are about to be executed by a group."""
+        mask = self._masks.get(run.start)
+        code = self.machine.program.code
+        if mask is None:
+            mask = 0
+            for at in range(run.start, run.end):
+                mask |= registers_of(code[at])
+            if run.control is not None and code[run.end].opcode != "wgmma":
+                mask |= registers_of(code[run.end])
+            self._masks[run.start] = mask
+        flight = self._flights[unit.base // 128]
+        flight.touched |= mask
+        if flight.flying & mask:
+            warps = [w - unit.base // WARP for w, _ in self._warps(unit, group.bits)]
+            for at in range(run.start, run.end + (run.control is not None)):
+                found = flight.of(warps, registers_of(code[at])) if code[at].opcode != "wgmma" else None
+                if found is not None:
+                    self.machine.fault(at, self._touches(found), unit.lanes(group.bits))
+
+    def _touches(self, product: Product) -> FaultError:
+        place = self.machine.program.code[product.pc].place
+        return FaultError(
+            f"touches a register that the product of PTX line {place.line} has in flight",
+            code=Code.EMULATED_IN_FLIGHT,
+            notes=((self.context.statement(place.source), "the product was issued here"),),
+        )
+
+    # ---- warps ----
+
+    def meet(self, unit: Unit, bits: int) -> None:
+        """Whole warps are at one place (bar.warp.sync)."""
+        self.clocks.meet(w for w, _ in self._warps(unit, bits))
+
+    def fence(self, threads: Array) -> None:
+        """fence.proxy.async, or the fence behind mbarrier.init."""
+        for w, _ in self._by_warp(threads):
+            self.clocks.fence(w)
+
+    def come(self, number: int | None, unit: Unit, bits: int) -> None:
+        """Threads arrive at a named barrier (None: the cluster's)."""
+        told = self._named.get(number)
+        if told is None:
+            told = self._named[number] = self.clocks.nothing()
+        for w, _ in self._warps(unit, bits):
+            self.clocks.meet((w,))
+            self.clocks.publish(w, _LANES, told)
+
+    def go(self, number: int | None, unit: Unit, bits: int) -> None:
+        """A named barrier lets threads go."""
+        for w, _ in self._warps(unit, bits):
+            self.clocks.learn(w, self._named[number])
+
+    def over(self, number: int | None) -> None:
+        """A named barrier has let everybody go that waited."""
+        self._named.pop(number, None)
+
+    # ---- mbarriers ----
+
+    def made(self, address: int, thread: int) -> None:
+        """mbarrier.init."""
+        w = thread // WARP
+        nothing = self.clocks.nothing
+        self._mbarriers[address] = _Barrier(self.clocks.barrier(address), w, self.clocks.time(w), nothing(), nothing())
+        self.clocks.touch(w, 1 << thread % WARP)
+
+    def _mbarrier(self, address: int, warp: int, proxy: int = HAPPENED) -> _Barrier:
+        barrier = self._mbarriers[address]
+        if self.clocks.know[warp, proxy, barrier.made_by] < barrier.made_at:
+            what = "is not known to be initialised" if proxy == HAPPENED else "has no fence behind its initialisation"
+            raise FaultError(
+                f"the mbarrier at {self.context.place(address - self.machine.dynamic_base)} {what} "
+                f"where {self.context.role(warp)} uses it",
+                code=Code.EMULATED_RACE if proxy == HAPPENED else Code.EMULATED_PROXY,
+            )
+        return barrier
+
+    def arrive(self, addresses: Array, threads: Array) -> None:
+        """Threads (rising) arrive on mbarriers."""
+        for w, chosen in self._by_warp(threads):
+            for address in {int(a) for a in addresses[chosen]}:
+                if address not in self._mbarriers:
+                    continue
+                lanes = self._lanes(threads[chosen][addresses[chosen] == address])
+                self.clocks.publish(w, lanes, self._mbarrier(address, w).running)
+
+    def phase(self, address: int, number: int) -> None:
+        """Phase `number` (from 1) of an mbarrier is over."""
+        barrier = self._mbarriers.get(address)
+        if barrier is not None:
+            np.maximum(barrier.over, barrier.running, out=barrier.over)
+            barrier.over[HAPPENED, barrier.agent] = number
+            barrier.running = self.clocks.nothing()
+
+    def waited(self, address: int, unit: Unit, bits: int) -> None:
+        """A wait on an mbarrier has succeeded."""
+        for w, _ in self._warps(unit, bits):
+            if address in self._mbarriers:
+                self.clocks.learn(w, self._mbarrier(address, w).over)
+
+    # ---- threads' accesses ----
+
+    def load(self, threads: Array, addresses: Array, nbytes: int, pc: int) -> None:
+        """Threads (rising) read at these addresses, if those are shared ones."""
+        threads, addresses = _shared(threads, addresses)
+        for w, chosen in self._by_warp(threads):
+            self.clocks.touch(w, self._lanes(threads[chosen]))
+            self.shadow.read(self._chunks(addresses[chosen], nbytes), self._by_threads(w, pc, "reads"))
+
+    def store(self, threads: Array, addresses: Array, nbytes: int, pc: int) -> None:
+        """Threads (rising) write at these addresses, if those are shared ones."""
+        threads, addresses = _shared(threads, addresses)
+        for w, chosen in self._by_warp(threads):
+            self.clocks.touch(w, self._lanes(threads[chosen]))
+            self.shadow.write(self._chunks(addresses[chosen], nbytes), self._by_threads(w, pc, "writes"))
+
+    def atomic(self, threads: Array, addresses: Array, pc: int) -> None:
+        """Threads change words atomically: nobody races with that but accesses that are not atomic."""
+        threads, addresses = _shared(threads, addresses)
+        self._atomic.update((addresses // CHUNK).tolist())
+
+    def _by_threads(self, warp: int, pc: int, verb: str) -> Access:
+        know = self.clocks.know[warp]
+        deed = f"what {self.context.role(warp)} {verb}"
+        return Access(pc, warp, self.clocks.time(warp), know, False, deed)
+
+    def _chunks(self, addresses: Array, nbytes: int) -> Array:
+        found: Array = np.unique(addresses // CHUNK).astype(np.intp)
+        if nbytes > CHUNK:
+            more = [found + n for n in range(1, nbytes // CHUNK)]
+            found = np.unique(np.concatenate([found, *more]))
+        if self._atomic and not self._atomic.isdisjoint(found.tolist()):
+            found = np.array([c for c in found.tolist() if c not in self._atomic], np.intp)
+        return found
+
+    # ---- copies by threads ----
+
+    def copy(self, threads: Array, addresses: Array, nbytes: int, pc: int) -> None:
+        """cp.async is issued."""
+        for w, chosen in self._by_warp(threads):
+            self._copies[w] += 1
+            deed = f"a copy by {self.context.role(w)}"
+            access = Access(pc, self.clocks.copy + w, self._copies[w], self.clocks.know[w].copy(), False, deed)
+            self.shadow.write(self._chunks(addresses[chosen], nbytes), access)
+
+    def commit_copies(self, threads: Array) -> None:
+        for w, _ in self._by_warp(threads):
+            self._groups[w].append(self._copies[w])
+
+    def wait_copies(self, threads: Array, left: int | None) -> None:
+        """The copies of these threads are over, but for those of the last `left` groups (None: all are)."""
+        for w, _ in self._by_warp(threads):
+            groups = self._groups[w]
+            done = self._copies[w] if left is None else groups[-1 - left] if len(groups) > left else 0
+            agent = self.clocks.copy + w
+            self.clocks.know[w, HAPPENED, agent] = max(int(self.clocks.know[w, HAPPENED, agent]), done)
+
+    def copies_arrive(self, addresses: Array, threads: Array) -> None:
+        """An mbarrier will be told of the copies that these threads have issued."""
+        for w, chosen in self._by_warp(threads):
+            for address in {int(a) for a in addresses[chosen]}:
+                running = self._mbarrier(address, w).running
+                agent = self.clocks.copy + w
+                running[HAPPENED, agent] = max(int(running[HAPPENED, agent]), self._copies[w])
+
+    # ---- TMA ----
+
+    def tma_load(
+        self, thread: int, chunks: Array, mbarrier: int, pc: int, name: str, tm: TensorMap, at: Sequence[int]
+    ) -> None:
+        """A box is on its way to shared memory."""
+        w = thread // WARP
+        barrier = self._mbarrier(mbarrier, w, VISIBLE)
+        deed = f"the load by {name}{list(at)}"
+        origin = len(self.loads)
+        self.loads.append(Load(name, tm, tuple(at)))
+        know = self.clocks.know[w].copy()
+        np.maximum(barrier.running, know, out=barrier.running)
+        phase = self.cta.mbarriers.get(mbarrier).phase + 1
+        self.shadow.write(chunks, Access(pc, barrier.agent, phase, know, True, deed, origin), np.arange(len(chunks)))
+
+    def tma_store(self, thread: int, chunks: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]) -> None:
+        """A box is to be read by the store engine."""
+        w = thread // WARP
+        deed = f"the store by {name}{list(at)}"
+        self._open[w] = True
+        self._storing[w] |= 1 << thread % WARP
+        access = Access(pc, self.clocks.store + w, self._stores[w][0] + 1, self.clocks.know[w], True, deed)
+        self.shadow.read(chunks, access)
+
+    def commit_stores(self, threads: Array) -> None:
+        """cp.async.bulk.commit_group."""
+        for w in self._storers(threads):
+            self._stores[w][0] += 1
+            self._open[w] = False
+
+    def wait_stores(self, threads: Array, left: int) -> None:
+        """All but the last `left` groups of these threads' stores have read shared memory."""
+        for w in self._storers(threads):
+            committed, read = self._stores[w]
+            self._stores[w][1] = read = max(read, committed - left)
+            self.clocks.know[w, HAPPENED, self.clocks.store + w] = read
+
+    def _storers(self, threads: Array) -> Iterator[int]:
+        """Warps whose issuing lanes are among these threads."""
+        for w, chosen in self._by_warp(threads):
+            if self._storing[w] and self._storing[w] & ~self._lanes(threads[chosen]) == 0:
+                yield w
+
+    def exit(self, unit: Unit, bits: int) -> None:
+        """Threads are done."""
+        for w, lanes in self._warps(unit, bits):
+            committed, read = self._stores[w]
+            if self._storing[w] & lanes and (self._open[w] or committed > read):
+                raise FaultError(
+                    f"{self.context.role(w)} ends while a store of its own may still be reading shared memory",
+                    code=Code.EMULATED_UNAWAITED,
+                )
+
+    # ---- products ----
+
+    def registers_fenced(self, unit: Unit) -> None:
+        """wgmma.fence."""
+        flight = self._flights[unit.base // 128]
+        flight.touched, flight.fenced = 0, True
+
+    def product(
+        self, unit: Unit, pc: int, operands: Iterable[Array], accumulator: Array, fragment: Array | None
+    ) -> None:
+        """A product is issued that reads these chunks of shared memory and these registers."""
+        u = unit.base // 128
+        warps = range(unit.base // WARP, unit.base // WARP + 4)
+        d = _bits(accumulator)
+        a = 0 if fragment is None else _bits(fragment)
+        self._check_registers(self._flights[u], d, a)
+        cores = self._cores[u]
+        cores.issued += 1
+        self._flights[u].issue(Product(cores.issued, pc, d, a))
+        know = self.clocks.know[list(warps)]
+        least, told = know.min(axis=0), know.max(axis=0)  # what all know before it, and any behind its wait
+        for w in warps:
+            self.clocks.know[w, HAPPENED, w] += 1
+        self.clocks.meet(warps)
+        cores.know.append(told if not cores.know else np.maximum(told, cores.know[-1]))
+        deed = f"a product of {self.context.role(unit.base // WARP)}"
+        access = Access(pc, self.clocks.tensor + u, cores.issued, least, True, deed)
+        for chunks in operands:
+            self.shadow.read(chunks, access)
+
+    def _check_registers(self, flight: Flight, d: int, a: int) -> None:
+        for p in flight.products:
+            if p.accumulator & a or (p.accumulator & d and p.accumulator != d) or p.fragment & d:
+                raise self._touches(p)
+        if not flight.fenced or flight.touched & (d | a):
+            raise FaultError(
+                "no wgmma.fence lies between what threads did with these registers and the product",
+                code=Code.EMULATED_REGISTER_FENCE,
+            )
+
+    def commit_products(self, unit: Unit, bits: int) -> None:
+        cores = self._cores[unit.base // 128]
+        for w, _ in self._warps(unit, bits):
+            cores.committed[w - unit.base // WARP].append(cores.issued)
+
+    def wait_products(self, unit: Unit, bits: int, left: int) -> None:
+        """All but the last `left` groups of products are over."""
+        u = unit.base // 128
+        cores = self._cores[u]
+        for w, _ in self._warps(unit, bits):
+            groups = cores.committed[w - unit.base // WARP]
+            number = groups[-1 - left] if len(groups) > left else 0
+            if number:
+                self.clocks.learn(w, cores.know[number - 1])
+                know = self.clocks.know[w]
+                know[HAPPENED, self.clocks.tensor + u] = max(int(know[HAPPENED, self.clocks.tensor + u]), number)
+                self._flights[u].wait((w - unit.base // WARP,), number)
+
+
+def _shared(threads: Array, addresses: Array) -> tuple[Array, Array]:
+    """Those that access shared memory, and where in its window: generic addresses of other spaces are left out."""
+    window = addresses >> np.uint64(WINDOW_SHIFT)
+    if not window.any():
+        return (threads, addresses) if int(addresses.max()) >> 32 == 0 else (threads[:0], addresses[:0])
+    here = window == 1
+    return threads[here], addresses[here] & np.uint64(0xFFFFFFFF)
+
+
+def _bits(registers: Array) -> int:
+    mask = 0
+    for index in registers.tolist():
+        mask |= 1 << index
+    return mask
