@@ -36,7 +36,7 @@ def launch(
     """Run kernel `entry`: `grid` CTAs of `block` threads, one CTA after another, x fastest.
 
     `args` are the raw bytes of each kernel parameter in order; `shared_bytes` the dynamic shared memory. `watch`:
-    report what the hardware leaves undefined, in these terms. `seed`: let engines finish, and warps run, when it says so;
+    report what the hardware leaves undefined, in these terms. `seed`: engines finish, and warps run, when it says so;
     without one everything completes when it is issued.
 
     Raises TilegenError for a launch that the kernel does not allow, for a fault (bad address, barrier misuse, …), for a
