@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from tests.mutations.plan_kinds import Site, put, shifted, sites
-from tests.passes.specs import loaded, schedule_of, text_of
+from tests.passes.specs import TWO_LOOPS, loaded, schedule_of, text_of
 from tilegen.checks.movement.check import Judgement, check_movement
+from tilegen.checks.movement.declared import Declared
+from tilegen.checks.movement.walk import Movement
 from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import Int, Op, Sym, op
+from tilegen.ir.uniform import Int, Op, Sym, evaluate, op
 from tilegen.passes.pipeline import lower
 
 SPECS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -95,12 +97,69 @@ kernel weights {
 """
 
 
+WINDOW = {"B": 1, "Sq": 200, "Sk": 140, "Hk": 1, "G": 1, "left": 3, "right": 5, "sm_count": 3}  # 55 rows see no key
+
+
+def against_the_old_exponent(body: tuple[ir.Operation, ...]) -> tuple[ir.Operation, ...]:
+    """Sweeps of a kept exponent as they stand, but that they subtract the exponent itself and that their sum alone
+    decides: in rows that have seen nothing, -inf less -inf."""
+    out: list[ir.Operation] = []
+    for o in body:
+        match o:
+            case ir.Sweep(inner):
+                o = replace(o, body=tuple(unshifted(x) if isinstance(x, ir.Map) else x for x in inner))
+            case ir.Map(_, ir.Compute("select", (ir.Compute("and", (small, _)), *others))):
+                o = replace(o, value=ir.Compute("select", (small, *others)))
+            case ir.For() | ir.If() | ir.Work():
+                o = replace(o, body=against_the_old_exponent(o.body))
+        out.append(o)
+    return tuple(out)
+
+
+def unshifted(o: ir.Map) -> ir.Map:
+    def walk(e: ir.ElementExpr) -> ir.ElementExpr:
+        if isinstance(e, ir.Compute):
+            return replace(e, args=tuple(map(walk, e.args)))
+        return ir.Element("p_max") if e == ir.Element("p_max.shift") else e
+
+    return replace(o, value=walk(o.value))
+
+
+def judged_at(plan: ir.Plan, program: TileProgram, sizes: dict[str, int]) -> set[str]:
+    movement = Movement(plan, Declared(program))
+    ctas = evaluate(plan.grid, sizes)
+    movement.run(sizes, list(range(ctas)), ctas, True)
+    return {d.code for d in movement.found.diagnostics.values()}
+
+
+def test_what_is_no_number_until_the_step_is_done_again() -> None:
+    """Rows without a key vote for the exact step by a sum that is no number; without the vote it is stored."""
+    program = loaded(text_of("attention_window"), D=64).variants("hopper")[-1]
+    plan = lower(program)
+    changed = tuple(replace(r, body=against_the_old_exponent(r.body)) for r in plan.roles)
+    other = replace(plan, roles=changed)
+    assert other != plan
+    assert judged_at(other, program, WINDOW) == set()
+    voteless = [put(other, site) for site in sites(other, ir.IfVote)]
+    assert {"POISON_PRODUCT", "POISON_STORE"} in [judged_at(x, program, WINDOW) for x in voteless]
+
+
 def test_points_outside_the_domain_get_the_constant_that_is_declared() -> None:
     program = loaded(ELSE)
     plan = lower(program)
     assert check_movement(plan, program) == Judgement((), ())
     other = replace(program, tensors=tuple(replace(t, otherwise=4.0 if t.output else None) for t in program.tensors))
     assert "POISON_STORE" in {d.code for d in check_movement(plan, other).diagnostics}
+
+
+def test_a_last_half_step_of_an_operand_is_zero() -> None:
+    """40 columns become an operand of 48, and a product contracts them."""
+    program = loaded(TWO_LOOPS)
+    plan = lower(program)
+    assert check_movement(plan, program) == Judgement((), ())
+    nth = next(s for s in sites(plan, ir.Mma) if isinstance(s.operation.a, ir.FragmentOperand))
+    across = put(plan, nth, replace(nth.operation, b=replace(nth.operation.b, offsets=(32, 0, 64))))
+    assert "MOVEMENT_PLACE" in {d.code for d in check_movement(across, program).diagnostics}
 
 
 def test_a_factor_of_0_makes_the_specs_value() -> None:

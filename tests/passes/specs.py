@@ -51,6 +51,23 @@ CASES: tuple[tuple[str, dict[str, ParamValue]], ...] = (
 )
 
 
+# A tile whose product the first loop holds in flight over the back edge, and the second awaits at once.
+TWO_LOOPS = """
+kernel two_loops_of_a_tile {
+  size   I, J
+  input  X: f16[I, J]
+  input  Y: f16[J, 40]
+  output Z: f16[I, J]
+  axis   i in I, j in J, h in 40
+  tile x[i, j] = X[i, j]
+  tile y[j, h] = Y[j, h]
+  a[i, h] = sum[j](x[i, j] * y[j, h])
+  b[j, i] = sum[h](y[j, h] * f16(a[i, h]))
+  Z[i, j] = b[j, i]
+}
+"""
+
+
 def case_id(case: tuple[str, dict[str, ParamValue]]) -> str:
     name, params = case
     return "-".join([name, *(f"{k}={str(v).lower()}" for k, v in params.items())])

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.passes import interpret
-from tests.passes.specs import CASES, case_id, loaded, planned_sample, sample, schedule_of, text_of, unscheduled
+from tests.passes.specs import (
+    CASES,
+    TWO_LOOPS,
+    case_id,
+    loaded,
+    planned_sample,
+    sample,
+    schedule_of,
+    text_of,
+    unscheduled,
+)
 from tilegen.checks.pipeline import check
 from tilegen.ir import plan as ir
 from tilegen.ir.plan import Plan
@@ -95,6 +105,11 @@ def test_heads_that_fill_no_line(D: int) -> None:
 def test_heads_that_share_the_rows(Sq: int, G: int) -> None:
     sizes = {"B": 2, "Sq": Sq, "Sk": 90, "Hk": 2, "G": G}
     agrees(sample("attention_decode", D=64), planned_sample("attention_decode", D=64), sizes, (True, False))
+
+
+@pytest.mark.parametrize("J", [0, 64, 200])
+def test_a_slot_is_free_behind_a_late_await_in_one_loop_and_at_once_in_another(J: int) -> None:
+    agrees(*lowered(TWO_LOOPS), {"I": 70, "J": J}, (True, False))
 
 
 SHARED_ROWS = "block i 16, r 8, j 64 consumers 2 over i, r late O by 1 walk j down skip_rows persistent table"

@@ -43,6 +43,18 @@ class Algebra:
     def uniform(self, kind: Kind = LIVE, envs: tuple[Env, ...] = ((),), data: Any = None) -> Value:
         return Value(envs, self.cuts.whole, (kind,), data=data)
 
+    def filled_up(self, value: Value, width: int, wanted: int) -> Value:
+        """A value of so many columns with zeros behind them."""
+        if width == wanted:
+            return value
+        behind, known = self.cuts.of((np.arange(wanted) >= width)[None, :].astype(np.int64))
+        labels = np.broadcast_to(value.cut.labels, (value.cut.shape[0], width))
+        wide, of = self.cuts.of(np.pad(labels, ((0, 0), (0, wanted - width)), mode="edge"))
+        cut, pairs = self.cuts.refine(wide, behind)
+        kinds = tuple(0.0 if known[b] else value.kinds[of[a]] for a, b in pairs)
+        envs = tuple(tuple((axis, p.extended(wanted) if p.along == COL else p) for axis, p in e) for e in value.envs)
+        return replace(value, envs=envs, cut=cut, kinds=kinds, data=None)
+
     def unify(self, values: Sequence[Value], what: str = "") -> tuple[Env, ...]:
         """The readings under which all stand where they do. Reports values that stand at different positions."""
         found = values[0].envs
@@ -93,7 +105,7 @@ class Algebra:
         trail = args[0].trail if len(args) == 1 else merged(*(a.trail for a in args))
         if op in _DECISIONS:
             tops = frozenset()
-        return Value(self.unify(args), cut, tuple(kd.apply(op, k) for k in kinds), sums, tops, done, trail)
+        return Value(self.unify(args), cut, tuple(kd.apply(op, tuple(k)) for k in kinds), sums, tops, done, trail)
 
     def _sums(self, op: str, args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
         """What sums in the result have taken in, and which are complete."""
@@ -256,12 +268,16 @@ class Algebra:
         self.report(Code.POISON_FOLD, value.trail, got=first[0], wanted=first[1], kind=kind)
         return value.env
 
-    def join(self, a: Value, b: Value) -> Value:
-        """Either of two values of one fragment."""
+    def join(self, a: Value, b: Value, vote: Value) -> Value:
+        """Either of two values of one fragment: `b` where a row of the warp votes for it, its own row among others."""
         if a is b:
             return a
-        cut, pairs = self.cuts.refine(a.cut, b.cut)
-        kinds = tuple(kd.join(a.kinds[m], b.kinds[n]) for m, n in pairs)
+        both, pairs = self.cuts.refine(a.cut, b.cut)
+        cut, votes = self.cuts.refine(both, vote.cut)
+        kinds = tuple(
+            b.kinds[pairs[n][1]] if kd.is_true(vote.kinds[v]) else kd.join(a.kinds[pairs[n][0]], b.kinds[pairs[n][1]])
+            for n, v in votes
+        )
         if a.sums != b.sums and a.sums and b.sums:
             self.report(Code.MOVEMENT_FOLD, merged(a.trail, b.trail), why="what two branches sum differs")
         envs = self.unify([a, b])
@@ -331,7 +347,7 @@ def digits(digit: ir.Digit | None, rows: Any) -> Any:
 def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str] | None:
     """(what a fold takes in, what it should) at an element, None if that is right. empty: an axis has no positions, so
     that the spec's value may be made of what a fold begins with."""
-    if state == IGNORED:
+    if state == IGNORED or kind == kd.NAN:  # what is no number makes the row's fold none, wherever that ends
         return None
     identity = FOLD_IDENTITY[fold]
     if state == DEAD:
@@ -350,6 +366,8 @@ def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str
 def _folded(met: list[tuple[Kind, int]], fold: str) -> Kind:
     """What a row's fold holds."""
     kinds = [k for k, _ in met]
+    if kd.NAN in kinds:
+        return kd.NAN
     if all(k == FOLD_IDENTITY[fold] for k in kinds):
         return FOLD_IDENTITY[fold]
     if any(state == IGNORED for _, state in met):
@@ -374,6 +392,7 @@ def words(kind: Kind) -> str:
         kd.ANY: "what is no entry of this row's own tiles (a neighbour's, stale, or a NaN fill)",
         kd.OWN: "a number that means nothing",
         kd.FINITE: "a finite number that means nothing",
+        kd.NAN: "no number, made of what masks and folds begin with",
     }.get(kind, "a value")
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cut, Cuts
+from tilegen.checks.movement.kinds import Kind
 from tilegen.checks.movement.places import COL, ROW, Axes, Env, Pos, U, env_of
+from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.poly import Poly
 from tilegen.ir.schedule import Option
 from tilegen.ir.tile import Affine, Apply, Cast, Clause, Expr, Fold, Index, Number, Position, Read, Symbol, TileProgram
@@ -106,6 +109,28 @@ class Declared:
 
         walk(self.program.definition(output).value)
         return frozenset(sums), frozenset(tops)
+
+    def of_nothing(self, output: str) -> Kind:
+        """What an output holds at points where its folds have no position to take in."""
+        defined = {d.name: d.value for d in self.program.definitions}
+
+        def value(e: Expr) -> Kind:
+            match e:
+                case Number(number):
+                    return float(number)
+                case Fold(kind, _, _, extra):
+                    if extra:  # it begins with that
+                        return kd.LIVE
+                    return FOLD_IDENTITY["max" if kind == "logsumexp" else kind if kind in FOLD_IDENTITY else "sum"]
+                case Cast(inner):
+                    return value(inner)
+                case Read(name) if name in defined:
+                    return value(defined[name])
+                case Apply(op, args):
+                    return kd.apply(op, tuple(map(value, args)))
+            return kd.LIVE
+
+        return value(defined[output])
 
     def tensors_of(self, statement: str) -> frozenset[str]:
         """Inputs that a definition reads: by tiles, directly or by another name; none for what is no definition."""

@@ -2,13 +2,17 @@
 
 LIVE: the spec's value, any number at all (NaN and infinities among them). FINITE_LIVE: the same, known to be finite.
 FINITE: finite and meaningless. OWN: meaningless, but made of the work item's own data. ANY: anything, a neighbour's
-entries, stale bytes, a NaN fill. A float: exactly this constant (0 of a fill, the identity of a fold).
+entries, stale bytes, a NaN fill. A float: exactly this constant (0 of a fill, the identity of a fold). NAN: a constant
+too, no number whatever the data are (-inf less the -inf of a row that has seen nothing).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
 
 from tilegen.ir.folded import FOLD_IDENTITY
 
@@ -16,12 +20,17 @@ Kind = str | float
 
 LIVE, FINITE_LIVE, FINITE, OWN, ANY = "live", "finite live", "finite", "own", "any"
 POSITIVE = "positive"  # a uniform number that is finite and > 0
+NAN = "no number"
 
-_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, FINITE: 3, OWN: 4, ANY: 5}
-_PICKS: dict[str, Callable[[float, float], float]] = {"max": max, "min": min}
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, ANY: 6}
+_PICKS = ("max", "min")
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_FUNCTIONS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
+    "rcp": np.reciprocal, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "exp2": np.exp2, "log2": np.log2,
+    "ex2": np.exp2, "lg2": np.log2, "max": np.maximum, "min": np.minimum, "round": np.positive, "eq": np.equal,
+    "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
 }  # fmt: skip
 
 
@@ -33,7 +42,23 @@ def is_finite(kind: Kind) -> bool:
     return math.isfinite(kind) if isinstance(kind, float) else kind in (POSITIVE, FINITE_LIVE, FINITE)
 
 
-def worst(kinds: list[Kind]) -> Kind:
+def is_constant(kind: Kind) -> bool:
+    return isinstance(kind, float) or kind == NAN
+
+
+def differ(a: Kind, b: Kind) -> bool:
+    """Whether two are constants, and not the same one, beyond what rounding makes of it."""
+    if isinstance(a, float) and isinstance(b, float):
+        return not math.isclose(a, b, rel_tol=0.01)
+    return is_constant(a) and is_constant(b) and a != b
+
+
+def is_true(kind: Kind) -> bool:
+    """Known to be so, as a condition."""
+    return isinstance(kind, float) and kind != 0
+
+
+def worst(kinds: Iterable[Kind]) -> Kind:
     """What arithmetic makes of operands of these kinds, none of which decides alone."""
     named = [k for k in kinds if isinstance(k, str)]
     found = max(named, key=_ORDER.__getitem__, default=POSITIVE)
@@ -44,16 +69,19 @@ def join(a: Kind, b: Kind) -> Kind:
     """Either of two."""
     if a == b:
         return a
+    if NAN in (a, b):
+        return ANY if ANY in (a, b) else OWN
     if isinstance(a, float) or isinstance(b, float):
         other = b if isinstance(a, float) else a
         return LIVE if isinstance(other, float) or is_live(other) else other
     return max((a, b), key=_ORDER.__getitem__)
 
 
-def apply(op: str, args: list[Kind]) -> Kind:
+@cache
+def apply(op: str, args: tuple[Kind, ...]) -> Kind:
     """The kind of an operation's result."""
     if op == "fma":
-        return apply("add", [apply("mul", args[:2]), args[2]])
+        return apply("add", (apply("mul", args[:2]), args[2]))
     if op == "select":
         condition, then, other = args
         if isinstance(condition, float):
@@ -65,11 +93,15 @@ def apply(op: str, args: list[Kind]) -> Kind:
         return float(op == "or")
     if op == "ratio":
         return 0.0 if args[1] == 0.0 else apply("div", args)
+    if NAN in args and op not in ("and", "or", "not"):  # decided alone, whatever the others are
+        return float(op == "ne") if op in _COMPARE else NAN
     constants = [a for a in args if isinstance(a, float)]
     if len(constants) == len(args):
         return _constant(op, constants)
-    if constants and (found := _absorbed(op, constants[0], next(a for a in args if isinstance(a, str)))) is not None:
-        return found
+    if constants:
+        constant = -constants[0] if op == "sub" and isinstance(args[1], float) else constants[0]
+        if (found := _absorbed(op, constant, next(a for a in args if isinstance(a, str)))) is not None:
+            return found
     return worst(args)
 
 
@@ -95,42 +127,9 @@ def _absorbed(op: str, constant: float, other: str) -> Kind | None:
     return None
 
 
-def _constant(op: str, args: list[float]) -> Kind:
-    found = _number(op, args)
-    return ANY if isinstance(found, float) and math.isnan(found) else found
-
-
-def _number(op: str, args: list[float]) -> Kind:
-    a, *rest = args
-    b = rest[0] if rest else 0.0
-    try:
-        match op:
-            case "add" | "sub":
-                return a + b if op == "add" else a - b
-            case "mul":
-                return a * b
-            case "div":
-                return a / b
-            case "neg":
-                return -a
-            case "ex2":
-                return math.pow(2.0, a)
-            case "lg2":
-                return -math.inf if a == 0 else math.log2(a)
-            case "rcp":
-                return math.inf if a == 0 else 1 / a
-            case "abs":
-                return abs(a)
-            case "round":
-                return a
-            case "not":
-                return float(not a)
-            case "and" | "or":
-                return float(bool(a) and bool(b) if op == "and" else bool(a) or bool(b))
-        if op in _PICKS:
-            return _PICKS[op](a, b)
-        if op in _COMPARE:
-            return float(_COMPARE[op](a, b))
-    except (ArithmeticError, ValueError):
-        return OWN
-    return LIVE  # a number, whichever
+def _constant(op: str, args: Iterable[float]) -> Kind:
+    if op not in _FUNCTIONS:
+        return LIVE  # a number, whichever
+    with np.errstate(all="ignore"):
+        found = float(_FUNCTIONS[op](*args)) + 0.0  # of zeros one
+    return NAN if math.isnan(found) else found

@@ -187,7 +187,7 @@ class Outputs:
         otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded(tensor))
         for n, m in pairs:
             kind = value.kinds[n]
-            constant = isinstance(kind, float)
+            constant = kd.is_constant(kind)
             if known[m] == _ELSE and otherwise is not None and kind != otherwise:
                 got = f"{words(kind)} outside the domain"
                 a.report(Code.POISON_STORE, trail, got=got, wanted=f"{otherwise:g}", tensor=tensor)
@@ -197,6 +197,12 @@ class Outputs:
             rows = ((value.cut.labels == n) & (flags == _DEFINED)).any(axis=1)
             if not (kind == kd.OWN or constant) or self._folds_something(env, tensor, rows):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted="the spec's value", tensor=tensor)
+                return
+            empty = item.declared.of_nothing(tensor)
+            if kd.differ(kind, empty) and all(
+                item.extents[axis] for axis in set().union(*item.declared.folded(tensor))
+            ):
+                a.report(Code.POISON_STORE, trail, got=words(kind), wanted=words(empty), tensor=tensor)
                 return
 
 

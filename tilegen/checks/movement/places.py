@@ -21,6 +21,11 @@ class Pos:
     def shifted(self, by: int) -> Pos:
         return Pos(self.along, self.base + by, self.offsets)
 
+    def extended(self, count: int) -> Pos:
+        """So many of them, those behind the last one after the other."""
+        last = self.offsets[-1]
+        return Pos(self.along, self.base, (*self.offsets, *range(last + 1, last + 1 + count - len(self.offsets))))
+
     def all(self) -> list[int]:
         return [self.base + o for o in self.offsets]
 

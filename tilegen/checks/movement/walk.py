@@ -259,20 +259,20 @@ class _Walker:
             self.report(Code.MOVEMENT_MEND, (), got=got, wanted="each block that was looked through")
 
     def _vote(self, fragment: str, inner: tuple[ir.Operation, ...], path: Path) -> None:
-        value = self.get(fragment)
-        if ANY in value.kinds:
+        vote = self.get(fragment)
+        if ANY in vote.kinds:
             got = "a row that holds a neighbour's entries takes part"
-            self.report(Code.POISON_VOTE, value.trail, got=got, wanted="rows that are stored alone")
+            self.report(Code.POISON_VOTE, vote.trail, got=got, wanted="rows that are stored alone")
         before, buffers = dict(self.held), dict(self.buffers)
         self.body(inner, path)
         for name, value in before.items():
             if name in self.fragments and not self.fragments[name].storage:
                 continue  # of a sweep: nobody reads it behind that
             if self.held[name] is not value:
-                self.held[name] = self.algebra.join(value, self.held[name])
+                self.held[name] = self.algebra.join(value, self.held[name], vote)
         for name, value in buffers.items():
             if self.buffers[name] is not value:
-                self.buffers[name] = self.algebra.join(value, self.buffers[name])
+                self.buffers[name] = self.algebra.join(value, self.buffers[name], vote)
 
     # ---- fragments ----
 
@@ -398,10 +398,8 @@ class _Walker:
         self.put(o.out, self.part(o.slot, tuple(rows.tolist()), tuple(range(self._width(o.out)))))
 
     def write_shared(self, o: ir.WriteShared) -> None:
-        value = self.get(o.source)
-        if self.plan.buffer(o.buffer).cols != self._width(o.source):
-            raise UnknownError(f"{o.buffer} has a half step more than what is written there")
-        self.buffers[o.buffer] = value
+        cols = self.plan.buffer(o.buffer).cols
+        self.buffers[o.buffer] = self.algebra.filled_up(self.get(o.source), self._width(o.source), cols)
 
     def tma_store(self, o: ir.TmaStore) -> None:
         buffer = self.plan.buffer(o.buffer)
@@ -442,9 +440,7 @@ class _Walker:
         self.put(o.out, self.algebra.fold(self.get(o.source), o.kind, self._width(o.source)))
 
     def relayout(self, o: ir.Relayout) -> None:
-        if self._width(o.out) != self._width(o.source):
-            raise UnknownError(f"{o.out} has a half step more than {o.source}")
-        self.put(o.out, self.get(o.source))
+        self.put(o.out, self.algebra.filled_up(self.get(o.source), self._width(o.source), self._width(o.out)))
 
     def copy(self, o: ir.CopyOperand) -> None:
         self.put(o.out, self.get(o.source))

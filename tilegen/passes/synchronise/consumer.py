@@ -171,11 +171,14 @@ class Consumer:
         self.waited.discard(tile)
         self._release(tile)
 
-    def _release(self, tile: str) -> None:
+    def _release(self, tile: str, passed: bool = False) -> None:
+        """passed: the cursor of what is read has gone on already, when the product was issued."""
         span = self.c.tiles[tile].move.span
         cursor = f"{tile}_free" if tile in self.lagging else f"{tile}_read"
         self.out.append(ArriveEmpty(Slot(tile, cursor), span, tile))
         self.out.append(Advance(cursor, span, tile))
+        if tile in self.lagging and not passed:
+            self.out.append(Advance(f"{tile}_read", span, tile))
 
     def _wait_full(self, tile: str) -> None:
         if tile in self.waited:
@@ -225,7 +228,7 @@ class Consumer:
             if g.lagging:
                 for tile in dict.fromkeys(g.tiles):
                     if self.c.streamed(tile):
-                        self._release(tile)
+                        self._release(tile, passed=True)
                 continue
             for tile in g.tiles:
                 self._read_done(tile)
@@ -344,8 +347,6 @@ class Consumer:
                 for tile in tiles(distance):
                     self.waited.discard(tile)
                     self._release(tile)
-                    if tile in self.lagging:
-                        self.out.append(Advance(f"{tile}_read", self.c.tiles[tile].move.span, tile))
                 if distance == 0 and turns and behind:
                     turn()
 
