@@ -63,7 +63,8 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
     names += sorted(_grid_symbols(plan) - set(names))
     if plan.table is not None and plan.table.sequences is not None:
         names = _sequence_names(plan.table.sequences, names)
-    values = {name: _values(plan, name) for name in names}
+    blocks = _blocks(plan)
+    values = {name: _values(plan, name, blocks.get(name, 1)) for name in names}
     for one, other in _products(plan):  # lengths of one times the other: a few of the second will do
         if min(len(values.get(one, ())), len(values.get(other, ()))) > FEW:
             values[other] = [1, 2, FEW]
@@ -121,12 +122,11 @@ def _items(plan: ir.Plan, trial: dict[str, int]) -> int:
     return evaluate(work.total, trial)
 
 
-def _values(plan: ir.Plan, name: str) -> list[int]:
+def _values(plan: ir.Plan, name: str, block: int) -> list[int]:
     """Few values for what only counts repetitions; around multiples of a block for what is cut into blocks."""
     extent = any(name in symbols(d) for t in plan.tensors for d in t.dims)
     if plan.table is not None and plan.table.sequences is not None:
         extent = extent or any(name == x.length for x in plan.table.sequences.lengths)
-    block = _block(plan, name)
     if block == 1:
         return [1, 2] if extent else [-1, 0, 1]
     deepest = max((r.depth for r in plan.rings), default=1)
@@ -134,17 +134,22 @@ def _values(plan: ir.Plan, name: str) -> list[int]:
     return counts if extent else [-1, *counts]
 
 
-def _block(plan: ir.Plan, name: str) -> int:
-    """The largest number that something with the symbol in it is divided by."""
+def _blocks(plan: ir.Plan) -> dict[str, int]:
+    """By symbol the largest number that something with the symbol in it is divided by."""
+    found: dict[str, int] = {}
 
-    def divisors(expr: Uniform) -> Iterator[int]:
-        if isinstance(expr, Op):
-            if expr.op in ("floordiv", "ceildiv") and isinstance(expr.args[1], Int) and name in symbols(expr.args[0]):
-                yield expr.args[1].value
-            for arg in expr.args:
-                yield from divisors(arg)
+    def walk(e: Uniform) -> None:
+        if isinstance(e, Op):
+            if e.op in ("floordiv", "ceildiv") and isinstance(e.args[1], Int):
+                for name in symbols(e.args[0]):
+                    found[name] = max(found.get(name, 1), e.args[1].value)
+            for arg in e.args:
+                walk(arg)
 
-    every = [u for _, _, o in all_operations(plan) for u in uniforms(o)]
+    for _, _, operation in all_operations(plan):
+        for uniform in uniforms(operation):
+            walk(uniform)
     if plan.table is not None and plan.table.sequences is not None:
-        every += [plan.table.sequences.units, *(let.value for let in plan.table.lets)]
-    return max((d for u in every for d in divisors(u)), default=1)
+        for uniform in (plan.table.sequences.units, *(let.value for let in plan.table.lets)):
+            walk(uniform)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TypeVar
 
 from tilegen.ir import plan as ir
@@ -36,40 +37,46 @@ def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operat
             yield role, path, operation
 
 
+_HOLDERS = (ir.Work, ir.For, ir.If, ir.IfVote, ir.IfSpoiled, ir.Sweep)
+
+
 def body_of(operation: ir.Operation) -> tuple[ir.Operation, ...]:
     """The operations inside it, () for those that hold none."""
-    held = ir.Work | ir.For | ir.If | ir.IfVote | ir.IfSpoiled | ir.Sweep
-    return operation.body if isinstance(operation, held) else ()
+    return operation.body if isinstance(operation, _HOLDERS) else ()
 
 
 def parts(operation: object, kind: type[_T]) -> Iterator[_T]:
     """Every node of a class inside an operation (itself included), operations of a body left out."""
     if isinstance(operation, kind):
         yield operation
-    if isinstance(operation, tuple):
-        for item in operation:
-            yield from parts(item, kind)
-    elif dataclasses.is_dataclass(operation):
-        for field in dataclasses.fields(operation):
-            if field.name not in ("body", "span"):
-                yield from parts(getattr(operation, field.name), kind)
+    for node in _inside(operation):
+        yield from parts(node, kind)
 
 
 def uniforms(operation: ir.Operation) -> Iterator[Uniform]:
     """The uniform expressions of an operation, outermost ones only."""
 
     def inside(node: object) -> Iterator[Uniform]:
-        if isinstance(node, Int | Sym | Op):
+        if isinstance(node, (Int, Sym, Op)):
             yield node
-        elif isinstance(node, tuple):
-            for item in node:
-                yield from inside(item)
-        elif dataclasses.is_dataclass(node):
-            for field in dataclasses.fields(node):
-                if field.name not in ("body", "span"):
-                    yield from inside(getattr(node, field.name))
+        else:
+            for each in _inside(node):
+                yield from inside(each)
 
     yield from inside(operation)
+
+
+def _inside(node: object) -> tuple[object, ...]:
+    """What a node holds, but for words, numbers and bodies, which hold nothing more."""
+    if isinstance(node, tuple):
+        return node
+    return tuple(getattr(node, name) for name in _fields(type(node)))
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return tuple(f.name for f in fields if f.name not in ("body", "span"))
 
 
 def storages(role: ir.RolePlan) -> dict[str, str]:

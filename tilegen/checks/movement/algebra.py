@@ -118,11 +118,7 @@ class Algebra:
             return self._added([replace(factor, sums=sums, done=done), args[2]], args)
         if op == "select":
             args = args[1:]
-            done = frozenset().union(*(a.done for a in args))
-            given = [a.sums for a in args if not all(isinstance(k, float) for k in a.kinds)]
-            if len(given) == 2 and given[0] != given[1]:
-                self.report(Code.MOVEMENT_FOLD, merged(*(a.trail for a in args)), why="what two branches sum differs")
-            return frozenset().union(*given), done
+            return self._either(*args), frozenset().union(*(a.done for a in args))
         if op in ("add", "sub"):
             return self._added(args, args)
         open_ones = [a for a in args if a.sums]
@@ -131,6 +127,13 @@ class Algebra:
         for a in open_ones:
             done |= self.finish(a).done
         return frozenset(), done
+
+    def _either(self, a: Value, b: Value) -> frozenset[Taken]:
+        """What either of two values has summed. Reports two that differ; a constant has summed what it stands for."""
+        given = [v.sums for v in (a, b) if not all(map(kd.is_constant, v.kinds))]
+        if len(given) == 2 and given[0] != given[1]:
+            self.report(Code.MOVEMENT_FOLD, merged(a.trail, b.trail), why="what two branches sum differs")
+        return frozenset[Taken]().union(*given)
 
     def _added(self, terms: list[Value], args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
         """What a sum of terms has taken in: parts of one sum, or whole sums that have nothing to do with each other."""
@@ -278,11 +281,8 @@ class Algebra:
             b.kinds[pairs[n][1]] if kd.is_true(vote.kinds[v]) else kd.join(a.kinds[pairs[n][0]], b.kinds[pairs[n][1]])
             for n, v in votes
         )
-        if a.sums != b.sums and a.sums and b.sums:
-            self.report(Code.MOVEMENT_FOLD, merged(a.trail, b.trail), why="what two branches sum differs")
-        envs = self.unify([a, b])
-        trail = merged(a.trail, b.trail)
-        return Value(envs, cut, kinds, a.sums | b.sums, a.tops | b.tops, a.done & b.done, trail)
+        envs, trail = self.unify([a, b]), merged(a.trail, b.trail)
+        return Value(envs, cut, kinds, self._either(a, b), a.tops | b.tops, a.done & b.done, trail)
 
     # ---- tensors read without a tile ----
 

@@ -47,15 +47,22 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
 
 
 def chosen(plan: ir.Plan) -> Iterator[Mapping[str, int]]:
-    """Few of the trials: each size takes each of its values in one of them, and in one all are several blocks."""
+    """Few of the trials: each size takes each of its values in one of them, and in one all are several blocks.
+
+    What only repeats (heads) does so there, and where a launch is small enough for its outputs to be counted. The longest
+    loops are run for one of it: they take most of the time.
+    """
     every = list(trials(plan))
     seen: set[tuple[str, int]] = set()
     values = {name: sorted({t[name] for t in every}) for name in every[0] if name != "sm_count"}
-    large = [(n, v[-2]) for n, v in values.items() if len(v) > ONE_OR_TWO]
-    several = max(reversed(every), key=lambda t: sum(t[name] == value for name, value in large))
+    blocks = {n: v for n, v in values.items() if len(v) > ONE_OR_TWO}
+    several = max(reversed(every), key=lambda t: sum(t[name] == v[-2] for name, v in blocks.items()))
+    once, repeated = ({tuple(t[n] for n in blocks): t for t in ts} for ts in (reversed(every), every))
     step = next(n for n in (7, 11, 13, 17) if gcd(n, len(every)) == 1)  # neighbours in the list are alike
     for trial in (several, *(every[n * step % len(every)] for n in range(len(every)))):
         taken = {(name, trial[name]) for name in values}
         if not taken <= seen:
             seen |= taken
-            yield trial
+            key = tuple(trial[name] for name in blocks)
+            longest = any(trial[name] == v[-1] for name, v in blocks.items())
+            yield once[key] if longest else repeated[key] if set(key) == {1} else trial
