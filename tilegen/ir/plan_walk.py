@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import TypeVar
 
 from tilegen.ir import plan as ir
@@ -37,6 +36,7 @@ def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operat
             yield role, path, operation
 
 
+_names: dict[type, tuple[str, ...]] = {}  # of the fields that hold nodes, by class
 _HOLDERS = (ir.Work, ir.For, ir.If, ir.IfVote, ir.IfSpoiled, ir.Sweep)
 
 
@@ -70,13 +70,11 @@ def _inside(node: object) -> tuple[object, ...]:
     """What a node holds, but for words, numbers and bodies, which hold nothing more."""
     if isinstance(node, tuple):
         return node
-    return tuple(getattr(node, name) for name in _fields(type(node)))
-
-
-@cache
-def _fields(kind: type) -> tuple[str, ...]:
-    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return tuple(f.name for f in fields if f.name not in ("body", "span"))
+    kind = type(node)
+    if kind not in _names:
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        _names[kind] = tuple(f.name for f in fields if f.name not in ("body", "span"))
+    return tuple(getattr(node, name) for name in _names[kind])
 
 
 def storages(role: ir.RolePlan) -> dict[str, str]:

@@ -49,8 +49,8 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
 def chosen(plan: ir.Plan) -> Iterator[Mapping[str, int]]:
     """Few of the trials: each size takes each of its values in one of them, and in one all are several blocks.
 
-    What only repeats (heads) does so there, and where a launch is small enough for its outputs to be counted. The longest
-    loops are run for one of it: they take most of the time.
+    What only repeats (heads) does so there, and where a launch is small enough for its outputs to be counted. The
+    longest loops are run for one of it: they take most of the time.
     """
     every = list(trials(plan))
     seen: set[tuple[str, int]] = set()
