@@ -100,8 +100,8 @@ def kernels() -> Iterator[Kernel]:
 def _by_boxes_or_whole_pieces(plan: Plan) -> bool:
     """Whether threads copy whole pieces, if they copy: variants of smaller ones are for arrays that lie oddly."""
     from tilegen.ir.plan import CopyTile
+    from tilegen.ir.plan_rules.memory import PIECE
     from tilegen.ir.plan_walk import all_operations
-    from tilegen.targets.hopper.box import PIECE
 
     return all(o.width == PIECE for _, _, o in all_operations(plan) if isinstance(o, CopyTile))
 

@@ -186,6 +186,10 @@ def on(dim: int, by: int) -> Callable[[Any], Any]:
     return lambda o: shifted(built("gemm")[1], dim, "coordinates", o, by)
 
 
+def in_row(by: int) -> Callable[[ir.TmaLoad], ir.TmaLoad]:
+    return lambda o: replace(o, coordinates=(op("add", o.coordinates[0], by), *o.coordinates[1:]))
+
+
 def group_0(o: ir.TmaLoad) -> ir.TmaLoad:
     return replace(o, coordinates=tuple(Int(0) if c == Sym("g") else c for c in o.coordinates))
 
@@ -203,6 +207,7 @@ CASES: dict[str, tuple[str, type, int, Callable[[Any], Any], str]] = {
     "a tile one on": ("decode", ir.TmaLoad, load_of("k", "decode"), on(1, 1), "MOVEMENT_PLACE"),
     "another head": ("decode", ir.TmaLoad, load_of("v", "decode"), group_0, "MOVEMENT_PLACE"),
     "one box of several": ("gemm", ir.TmaLoad, 2, on(1, 8), "MOVEMENT_BOXES"),
+    "a box inside 16 bytes": ("gemm", ir.TmaLoad, 0, in_row(4), "MOVEMENT_BOXES"),
     "a stride": ("gemm", ir.Mma, 0, lambda o: step(o, stride=2 * o.b.stride), "MOVEMENT_OPERAND"),
     "a sum begun twice": ("gemm", ir.Mma, 1, lambda o: replace(o, zero=True), "MOVEMENT_FOLD"),
     "a row too many": ("gemm", ir.StoreRows, 0, limit("row_limit", 1), "MOVEMENT_STORE"),

@@ -96,11 +96,14 @@ def random_case(rng: Random, rank: int, swizzle: int) -> tuple[tuple[int, ...], 
 
 def every_side(rng: Random, shape: tuple[int, ...], box: tuple[int, ...]) -> np.ndarray:
     """Coordinates, innermost first, of boxes that begin in front of the tensor, inside of it, and end behind it, along
-    each dimension by itself; at random which of the many."""
+    each dimension by itself; at random which of the many. Along the innermost they begin at multiples of 16 bytes:
+    TMA refuses others."""
     choices = []
-    for extent, side in zip(reversed(shape), box, strict=True):
-        inside = max(extent - side, 0)
-        choices.append([-rng.randint(1, side), rng.randint(0, inside), rng.randint(inside + 1, extent + 1)])
+    for dim, (extent, side) in enumerate(zip(reversed(shape), box, strict=True)):
+        unit = 1 if dim else 4  # elements
+        inside = max(extent - side, 0) // unit
+        ranges = (-(side // unit), -1), (0, inside), (inside + 1, extent // unit + 1)
+        choices.append([unit * rng.randint(*ends) for ends in ranges])
     return np.array(list(product(*choices)), np.float32)
 
 

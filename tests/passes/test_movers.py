@@ -196,10 +196,12 @@ def test_a_schedule_keeps_its_own_condition() -> None:
 
 @pytest.mark.parametrize(("shift", "width"), [(0, 16), (8, 16), (4, 8), (2, 4), (1, 2)])
 def test_columns_that_begin_elsewhere_narrow_the_copies(shift: int, width: int) -> None:
-    """TMA takes any coordinate; a copy needs its own address aligned."""
+    """A copy needs its own address aligned; TMA takes whole 16 bytes alone."""
     text = schedule_of(GEMM.replace("B[k, n]", f"B[k, n + {shift}]"), "block m 128, n 64, k 64 via b cp_async")
     program = loaded(text.replace("T[K, N]", f"T[K, N + {shift}]"))
     assert {o.width for _, _, o in all_operations(lower(program)) if isinstance(o, ir.CopyTile)} == {width}
+    widest = lower_all(loaded(program.source.text.replace("via b cp_async", "via b auto")))[0]
+    assert {r.name for r in widest.roles} == ({"producer", "consumer"} if width == 16 else {"producer", "copier", "consumer"})
 
 
 def test_f32_has_no_copies_narrower_than_an_element() -> None:

@@ -201,6 +201,11 @@ CASES: list[tuple[Code, str, str]] = [
         ),
         "W[2 * j]",
     ),
+    (
+        Code.TMA_COLUMN_OFFSET,
+        over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[i, j + 12]").replace("T[M, N]", "T[M, N + 12]"),
+        "j + 12",
+    ),
     (Code.INNER_NOT_TILED, over_rows("Y[i] = x[i] + 1", tile="x[i] = X[i, 0]").replace(", j in N", ""), "0"),
     (Code.MMA_WIDTH, attention("").replace("j 64", "j 320"), "sum[d](q[i, d] * k[j, d])"),
     (Code.ATOM_ROWS, attention("").replace("j 64", "j 260"), "tile k[j, d] = K[b, j, g, d]"),

@@ -325,6 +325,11 @@ class Code(enum.Enum):
         ("block {axis} by a multiple of 16",),
         "a wgmma of 16-bit types contracts 16 positions at a time",
     )
+    TMA_COLUMN_OFFSET = Entry(
+        "TMA cannot bring the tile {tile}: its columns begin where no 16 bytes of a row of {tensor} do",
+        ("let threads copy the tile: `via {tile} cp_async` in the schedule", "shift the index by whole 16 bytes"),
+        "a TMA load whose innermost coordinate is no multiple of 16 bytes ends the kernel as an illegal instruction",
+    )
     ATOM_ROWS = Entry(
         "the tile {tile} holds a number of positions of {axis} that no swizzle pattern fits",
         ("block {axis} by a multiple of 8",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tilegen.inspect.geometry import PlacedBox, PlacedTile
-from tilegen.targets.hopper.box import PIECE
+from tilegen.ir.plan_rules.memory import PIECE
 
 LINE = 128  # bytes: every bank once
 PIECES = LINE // PIECE

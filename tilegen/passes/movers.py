@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tilegen.ir.plan import ASYNCHRONOUS
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.schedule import Directive, Via
-from tilegen.ir.tile import Tensor, TileProgram
+from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.ir.variants import alignment
-from tilegen.passes.synchronise.geometry import MAX_RANK
+from tilegen.passes.synchronise.geometry import MAX_RANK, offset_unit
 
 # Directives, and the condition under which they are for a launch; None: always.
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
@@ -35,7 +36,7 @@ def by_alignment(
     widths = [w for w in ASYNCHRONOUS if w > size] + [size]
     return tuple(
         (
-            tuple(_settled(d, width, moves[d.tile]) if d in open_ones else d for d in directives),
+            tuple(_settled(d, width, program) if d in open_ones else d for d in directives),
             _both(guard, None if width == size else _aligned(tensors, width)),
         )
         for width in widths
@@ -51,11 +52,18 @@ def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
     raise IndexError(f"{program.name} has no plan so late")
 
 
-def _settled(d: Directive, width: int, tensor: Tensor) -> Directive:
+def _settled(d: Directive, width: int, program: TileProgram) -> Directive:
     assert isinstance(d, Via)
-    if d.mover == "auto" and width == ASYNCHRONOUS[0] and len(tensor.dims) <= MAX_RANK:
+    if d.mover == "auto" and width == ASYNCHRONOUS[0] and _tma_takes(program.move(d.tile), program):
         return replace(d, mover="tma")
     return replace(d, mover="cp_async", width=width)
+
+
+def _tma_takes(move: Move, program: TileProgram) -> bool:
+    """Whether TMA can bring a tile of a tensor whose rows begin where it wants them."""
+    tensor, last = program.tensor(move.tensor), move.at[-1]
+    shifted = isinstance(last, Affine) and offset_unit(last) * tensor.dtype.bytes % PIECE
+    return len(tensor.dims) <= MAX_RANK and not shifted
 
 
 def _aligned(tensors: Sequence[Tensor], width: int) -> Uniform:

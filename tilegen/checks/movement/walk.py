@@ -28,6 +28,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.plan_rules.shapes import ROWS, STEP
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
@@ -296,12 +297,20 @@ class _Walker:
         return slot.ring, part_of(ring, slot, self.group), self.cursors[slot.cursor]
 
     def tma_load(self, o: ir.TmaLoad) -> None:
-        box = Box(o.descriptor, o.offset, tuple(self.number(c) for c in o.coordinates))
+        box = self._box(o, o.slot.ring)
         self.slots.loads.setdefault(self.key(o.slot), []).append((o, box))
         d = self.plan.descriptor(o.descriptor)
         size = self.plan.tensor(d.tensor).dtype.bytes * int(np.prod([x.box for x in d.dims]))
         if size != o.bytes:
             self.report(Code.MOVEMENT_BOXES, (), ring=o.slot.ring, got=f"a box of {size} bytes", wanted=f"{o.bytes}")
+
+    def _box(self, o: ir.TmaLoad | ir.TmaStore, place: str) -> Box:
+        box = Box(o.descriptor, o.offset, tuple(self.number(c) for c in o.coordinates))
+        size = self.plan.tensor(self.plan.descriptor(o.descriptor).tensor).dtype.bytes
+        if box.coordinates[0] * size % PIECE:
+            got = f"a box that begins {box.coordinates[0]} elements of {size} bytes into a row"
+            self.report(Code.MOVEMENT_BOXES, (), ring=place, got=got, wanted=f"a multiple of {PIECE} bytes")
+        return box
 
     def copy_tile(self, o: ir.CopyTile) -> None:
         buffer = self.plan.buffer(self.plan.ring(o.slot.ring).buffer)
@@ -403,7 +412,7 @@ class _Walker:
 
     def tma_store(self, o: ir.TmaStore) -> None:
         buffer = self.plan.buffer(o.buffer)
-        box = Box(o.descriptor, o.offset, tuple(self.number(c) for c in o.coordinates))
+        box = self._box(o, o.buffer)
         try:
             tile = self.m.layouts.tile(buffer, [box], self.symbols)
         except MixedBoxes:

@@ -66,6 +66,9 @@ class _Box:
         if len(coordinates) != tm.rank:
             raise FaultError(f"{len(coordinates)} coordinates for a tensor map of rank {tm.rank}", thread)
         size = tm.element_bytes
+        if coordinates[0] * size % _CHUNK:  # found on an H200: the kernel ends with an illegal instruction
+            at = f"the innermost coordinate {coordinates[0]}, of elements of {size} bytes"
+            raise FaultError(f"{at}, is no multiple of {_CHUNK} bytes: TMA refuses the instruction", thread)
         # The element stride of the innermost dimension is ignored without interleaving.
         steps = (1, *tm.element_strides[1:])
         shape = [-(-b // e) for b, e in zip(tm.box, steps, strict=True)]

@@ -13,7 +13,7 @@ from tilegen.ir.plan_walk import all_operations, parts
 SWIZZLES = (0, 32, 64, 128)
 BARRIER_BYTES = 8
 FLAG_BYTES = 4
-PIECE = 16  # bytes that stay together in every swizzle
+PIECE = 16  # bytes that stay together in every swizzle, and at whose multiples a box begins in a row
 # The TMA engine's destinations; a swizzled tile starts where its pattern does (eight rows of the swizzle's width).
 TMA_ALIGNMENT = 128
 # Arrival counts and bytes of one phase of an mbarrier.

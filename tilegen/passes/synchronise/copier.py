@@ -10,13 +10,12 @@ from collections.abc import Collection
 from math import gcd
 
 from tilegen.ir.plan import ASYNCHRONOUS, Advance, CopyTile, Digit, Operation, RowStep, SignalCopies, Slot, WaitEmpty
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move
 from tilegen.ir.uniform import Int, Uniform, from_poly, op
 from tilegen.passes.synchronise.context import Context
-from tilegen.passes.synchronise.geometry import TileGeometry, corner, row_limit
-
-PIECE = 16  # bytes of the widest copy
+from tilegen.passes.synchronise.geometry import TileGeometry, corner, offset_unit, row_limit
 
 
 def copied(tile: str, s: Scheduled) -> bool:
@@ -75,7 +74,7 @@ def _column_unit(move: Move, s: Scheduled) -> int:
     """What the tile's first column is always a multiple of; 0 where it is 0."""
     last = move.at[-1]
     assert isinstance(last, Affine)
-    unit = gcd(*(coefficient for _, coefficient in last.offset.terms))
+    unit = offset_unit(last)
     for axis, coefficient in last.terms:
         role = next((r for r in s.roles if r.axis == axis), None)
         step = 1 if role is None else 0 if role.role == "hold" else role.block

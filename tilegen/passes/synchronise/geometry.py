@@ -7,12 +7,13 @@ its rows. A value in registers has rows along the workers' axis and columns alon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Product
 from tilegen.ir.plan import Descriptor, Digit, MapDim
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
@@ -126,6 +127,11 @@ class TileGeometry:
         return up(self.cols, K_STEP) if self.ends else self.cols
 
 
+def offset_unit(entry: Affine) -> int:
+    """What an index's offset is always a multiple of; 0 where it is 0."""
+    return gcd(*(coefficient for _, coefficient in entry.offset.terms))
+
+
 def up(value: int, unit: int) -> int:
     """The next multiple of `unit`."""
     return -(-value // unit) * unit
@@ -161,8 +167,12 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
         got = f"{cols} positions"
         fail(Code.INNER_EXTENT, move.span, tile=move.name, axis=inner, got=got, wanted=f"a multiple of {COLUMNS}")
     rank = len(tensor.dims) + sum(1 for r in row_dims if r.parts)
-    if rank > MAX_RANK and scheduled.tile(move.name).mover == "tma":
-        fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
+    if scheduled.tile(move.name).mover == "tma":
+        if rank > MAX_RANK:
+            fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
+        if offset_unit(last) * size % PIECE:
+            got, wanted = f"an offset of {last.offset}, of elements of {size} bytes", f"a multiple of {PIECE} bytes"
+            fail(Code.TMA_COLUMN_OFFSET, last.span, tile=move.name, tensor=tensor.name, got=got, wanted=wanted)
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)
     cut = ends and cols > chunk and cols % chunk == 0 and rank < MAX_RANK and box_lines == lines

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.targets.hopper.tensor_map import TensorMap
 
-PIECE = 16  # bytes that a swizzle moves together
 BANKS, BANK_BYTES = 32, 4
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilegen.ir.plan import ASYNCHRONOUS, CopyTile, SignalCopies
+from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.targets.hopper.emit.elements import digit
 from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
 from tilegen.targets.hopper.emit.tensors import geometry
 
-_PIECE = 16  # bytes that every swizzle keeps together
 _ATOM_LINES = 8  # lines after which a swizzle repeats
 
 
@@ -27,7 +27,7 @@ def copy_tile(r: RoleScope, op: CopyTile) -> str:
         f"at{n} + {place} >= 0 && at{n} + {place} < limit{n}"
         for n, place in enumerate(digit("row", step.digit) for step in op.rows)
     ]
-    apart = r.role.threads * _PIECE // buffer.line
+    apart = r.role.threads * PIECE // buffer.line
     name = r.functions.specific(
         f"copy_{op.slot.ring}",
         "copy_tile",
