@@ -21,7 +21,12 @@ __all__ = ["TilegenError", "__version__", "compile"]
 
 
 def compile(
-    spec: str | PathLike[str], /, *, tuned: bool | Mapping[str, int | list[int]] = False, **params: Any
+    spec: str | PathLike[str],
+    /,
+    *,
+    target: str = "hopper",
+    tuned: bool | Mapping[str, int | list[int]] = False,
+    **params: Any,
 ) -> Kernel:
     """A kernel from a `.tile` file, or from the text of one (a string with a brace in it).
 
@@ -31,6 +36,7 @@ def compile(
     of torch and numpy too (`T=torch.float16`). Raises TilegenError with every
     fault of the spec, and where the machine code does not hold what was planned. A kernel whose schedule depends on
     sizes has several variants, each compiled when a launch first takes it, or by `kernel.build()`; then that raises.
+    `target`: "hopper", or "sm_80": without TMA and wgmma, for GPUs from compute capability 8.0 on.
     `tuned`: True to take, at launches of sizes for which `tilegen tune` kept a schedule on this GPU, that one in place
     of the spec's own; a mapping, such as `{"Sq": 8192, "Sk": 8192}`, for what is kept for the class of these alone.
     """
@@ -45,7 +51,11 @@ def compile(
     source = Source("<text>", str(spec)) if text else read_source(Path(spec))
     given = {name: plain(value) for name, value in params.items()}
     if tuned is not False:
+        if target != "hopper":
+            from tilegen.diagnostics.catalogue import Code, fail
+
+            fail(Code.TUNED_TARGET, None, target=target)
         from tilegen.tune.store import applied
 
         source, _ = applied(source, given, {} if tuned is True else tuned)
-    return compile_source(source, given).kernel()
+    return compile_source(source, given, target).kernel()

@@ -11,6 +11,7 @@ import pytest
 from cuda.bindings import driver as real
 
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.machines import MACHINES
 from tilegen.runtime import direct, driver
 from tilegen.runtime.binding import Binding
 from tilegen.runtime.direct import Config, Functions
@@ -164,7 +165,7 @@ def test_a_kernel_is_loaded_with_its_shared_memory(fake: FakeDriver) -> None:
 def test_another_gpu_than_hopper_is_refused(fake: FakeDriver) -> None:
     fake.major = 8
     with pytest.raises(TilegenError, match=r"WRONG_GPU.*cuda:0 is a NVIDIA H200") as caught:
-        driver.load(b"cubin", "fa3", 0, 384, 200_000)
+        driver.check_machine(0, MACHINES["hopper"])
     assert caught.value.diagnostics[0].got == "compute capability 8.0"
 
 

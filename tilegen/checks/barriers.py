@@ -94,6 +94,26 @@ class MBarrier:
 
 
 @dataclass
+class Meeting:
+    """The barrier of the whole CTA. arrived: who is there, of `count` processes; clock: what they know together."""
+
+    count: int
+    clock: Clock
+    done: int = 0  # meetings over
+    arrived: dict[str, Site] = field(default_factory=dict)
+    over: Clock | None = None  # what everybody knew at the last one
+
+    def arrive(self, site: Site, clock: Clock) -> None:
+        """One process has come, with what its threads know; the last one ends the meeting."""
+        self.arrived[site.process] = site
+        self.clock.join(clock)
+        if len(self.arrived) == self.count:
+            self.over, self.clock = self.clock, Clock(len(self.clock.known))
+            self.arrived = {}
+            self.done += 1
+
+
+@dataclass
 class TurnBarrier:
     """The named barrier on which one warpgroup waits for its turn."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen.checks.barriers import MBarrier, TurnBarrier
+from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier
 from tilegen.checks.machine import Machine, part_of
 from tilegen.checks.process import Process, Waiting
 from tilegen.diagnostics.catalogue import Code
@@ -63,6 +63,9 @@ def _edge(machine: Machine, processes: Sequence[Process], name: str, wait: Waiti
         others = [p for p in processes if p.role is own.role]
         before = others[own.index - 1].name
         return _Edge(name, before, wait, f"{name} waits for its turn, which {before} has not handed on")
+    if isinstance(barrier, Meeting):
+        late = [p.name for p in processes if p.name not in barrier.arrived]
+        return _Edge(name, late[0], wait, f"{name} waits where all threads meet, and {late[0]} has not come")
     candidates = [p for p in processes if _serves(machine, p, barrier)]
     done = barrier.arrived.get(barrier.done, set())
     late = [p.name for p in candidates if p.name not in done]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tilegen.checks.barriers import BarrierName, MBarrier, TurnBarrier
+from tilegen.checks.barriers import BarrierName, MBarrier, Meeting, TurnBarrier
 from tilegen.checks.clocks import Clock, Group
 from tilegen.checks.regions import Regions
 from tilegen.checks.shared import SharedMemory, Site
@@ -66,13 +66,22 @@ class Machine:
             for part in range(ring.parts)
         }
         threads = sum(r.warpgroups * (1 if r.elected else 2) for r in self.plan.roles)
-        self.agents = threads + len(counts)
+        processes = sum(r.warpgroups for r in self.plan.roles)
+        copying = threads + len(counts)  # then, for each process, its groups of copies: the ends of groups are events
+        self.agents = copying + processes
+        self.meeting = Meeting(processes, Clock(self.agents))
         self.barriers = {
             name: MBarrier(name, threads + n, count, self.agents) for n, (name, count) in enumerate(counts.items())
         }
         self.turns: dict[int, TurnBarrier] = {}
         self.memory = SharedMemory(self.regions.count, self._memory_fault)
         self._next_agent = 0
+        self._next_copies = copying
+
+    def copies_agent(self) -> int:
+        """The agent of the next process's copies."""
+        self._next_copies += 1
+        return self._next_copies - 1
 
     def group(self, role: ir.RolePlan) -> Group:
         """Clocks for the next process."""

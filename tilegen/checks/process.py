@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.checks.accumulators import Accumulators
-from tilegen.checks.barriers import MBarrier, TurnBarrier
+from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier
 from tilegen.checks.items import items
 from tilegen.checks.machine import Event, Machine, Step, StopRun, part_of
 from tilegen.checks.regions import operands
@@ -15,17 +15,17 @@ from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
 
-_WAITS = (ir.WaitFull, ir.WaitClean, ir.WaitEmpty, ir.OrderWait)
+_WAITS = (ir.WaitFull, ir.WaitClean, ir.WaitEmpty, ir.OrderWait, ir.CtaSync)
 # the most frequent of those that touch a warpgroup's own registers only
 _IN_REGISTERS = (ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.CopyOperand, ir.Init, ir.MmaFence)
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a process waits for: a generation of an mbarrier, or its turn."""
+    """What a process waits for: a generation of an mbarrier, its turn, or a meeting of all."""
 
     site: Site
-    barrier: MBarrier | TurnBarrier
+    barrier: MBarrier | TurnBarrier | Meeting
     generation: int = 0
 
     @property
@@ -56,11 +56,14 @@ class Process:
     products: list[list[_Product]] = field(default_factory=list)
     open_stores: list[Flight] = field(default_factory=list)
     stores: list[list[Flight]] = field(default_factory=list)
+    copy_groups: int = 0  # that it has closed
+    copying: list[tuple[int, Site]] = field(default_factory=list)  # copies not awaited, each with its group's number
     waits: dict[tuple[str, int], int] = field(default_factory=dict)  # (ring, part): full waits done
     at: tuple[ir.Operation, Path] | None = None  # what it is doing
 
     def __post_init__(self) -> None:
         self.group = self.machine.group(self.role)
+        self.copies = self.machine.copies_agent()
         self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
         self.cursors = {c.name: 0 for c in self.role.cursors}
         self.values = {**self.symbols, "warpgroup": self.index}
@@ -76,6 +79,8 @@ class Process:
             raise StopRun from None
         for flight in (*self.open_stores, *(f for g in self.stores for f in g)):
             self.machine.fault(Code.PIPELINE_STORES, flight.site)
+        for _, site in self.copying:
+            self.machine.fault(Code.PIPELINE_COPIES, site)
 
     def _body(self, body: tuple[ir.Operation, ...], path: Path) -> Iterator[Waiting]:
         values, number = self.values, self.machine.numbers
@@ -130,6 +135,8 @@ class Process:
                     yield from self._wait(site, barrier, generation - 1)
             case ir.OrderWait(first):
                 yield from self._take_turn(site, self.machine.turn(first + self.index))
+            case ir.CtaSync():
+                yield from self._meet(site)
 
     def _effect(self, operation: ir.Operation, site: Site) -> None:
         """Operations that never wait."""
@@ -172,6 +179,16 @@ class Process:
                 self.group.meet()
             case ir.FenceAsync():
                 self.group.fence()
+            case ir.CopyCommit():
+                self._event(site)
+                self.copy_groups += 1
+            case ir.CopyWait(pending):
+                self._event(site)
+                last = self.copy_groups - pending
+                self.group.finished(self.copies, last)
+                self.copying = [c for c in self.copying if c[0] > last]
+            case ir.WarpMma():
+                self._multiply(operation, site)
             case ir.Mma():
                 self._issue(operation, site)
             case ir.MmaCommit():
@@ -252,7 +269,12 @@ class Process:
         self._event(site, self.cursors[copy.slot.cursor])
         pieces, content = self._slot(copy, copy.slot)
         clock = self.group.common()
-        self.machine.memory.write(site, pieces, content, self.group.stamp(), clock, False)
+        stamps = self.group.stamp()
+        if not self.machine.plan.ring(copy.slot.ring).barriers and copy.width in ir.ASYNCHRONOUS:
+            # there is no signal: over for those who learn that the process has waited for its group
+            stamps = ((self.copies, self.copy_groups + 1),)
+            self.copying.append((self.copy_groups + 1, site))
+        self.machine.memory.write(site, pieces, content, stamps, clock, False)
 
     def _slot(
         self, operation: ir.TmaLoad | ir.CopyTile | ir.ReadShared | ir.ScanSlot, slot: ir.Slot
@@ -297,7 +319,27 @@ class Process:
         for flight in (f for products in done for p in products for f in p.flights):
             self.machine.memory.land(flight, stamps)
 
-    # ---- turns ----
+    def _multiply(self, mma: ir.WarpMma, site: Site) -> None:
+        """Reads of threads, over when the operation is."""
+        for operand, extent in operands(mma):
+            assert isinstance(operand, ir.SlotOperand)
+            stage, part, content = self._place(operand.slot)
+            pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, stage, part, self.index)
+            self._event(site, self.cursors[operand.slot.cursor])
+            self.machine.memory.read(site, pieces, content, self.group.stamp(), self.group.common())
+
+    # ---- turns and meetings ----
+
+    def _meet(self, site: Site) -> Iterator[Waiting]:
+        self._event(site)
+        meeting = self.machine.meeting
+        self.group.stamp()
+        waiting = Waiting(site, meeting, meeting.done)
+        meeting.arrive(site, self.group.union())
+        while not waiting.over:
+            yield waiting
+        assert meeting.over is not None
+        self.group.learn(meeting.over)
 
     def _take_turn(self, site: Site, turn: TurnBarrier) -> Iterator[Waiting]:
         self._event(site)

@@ -56,7 +56,7 @@ class Regions:
                 for stage, part, group in self._places(role, self._buffer(operation)):
                     for interval in self._access(role, operation, stage, part, group):
                         cuts.update(interval)
-            elif isinstance(operation, ir.Mma):
+            elif isinstance(operation, ir.AnyMma):
                 for operand, extent in operands(operation):
                     for stage, part, group in self._places(role, self._operand_buffer(operand)):
                         for interval in self._operand(operand, extent, operation.dtype, stage, part, group):
@@ -123,7 +123,7 @@ class Regions:
                 yield base + start, base + end
 
 
-def operands(mma: ir.Mma) -> Iterable[tuple[Shared, int]]:
+def operands(mma: ir.AnyMma) -> Iterable[tuple[Shared, int]]:
     """A product's operands in shared memory, each with its extent along M or N."""
     if not isinstance(mma.a, ir.FragmentOperand):
         yield mma.a, ROWS

@@ -12,18 +12,18 @@ from tilegen.checks.liveness import live_points
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
 from tilegen.syntax.span import Span
 
-SHARED_BYTES = 232448  # a CTA's dynamic shared memory on sm_90: 227 KiB
 MAX_THREADS = 1024
 MAX_REGISTERS = 255
 NAMED_BARRIERS = 16
 # Registers a thread needs beside its fragments: addresses, cursors, loop counters, temporaries. For consumers from
 # hand-written kernels of this kind: of 160 registers, accumulators and operands of 132 fit beside about 10 of row
 # values, 136 do not; of 112, 84 fit and 96 do not; of 240, 212 fit and 220 do not.
-OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24, "copier": 32}
+OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24, "copier": 32, "worker": 48}
 
 
 def check(plan: ir.Plan) -> list[Diagnostic]:
@@ -41,7 +41,8 @@ def check(plan: ir.Plan) -> list[Diagnostic]:
 
 
 def _shared_memory(plan: ir.Plan) -> Iterator[Diagnostic]:
-    if plan.shared_bytes <= SHARED_BYTES:
+    most = MACHINES[plan.target].shared_bytes
+    if plan.shared_bytes <= most:
         return
     owners = sorted((b for b in plan.buffers if b.host is None), key=_total, reverse=True)
     largest = owners[0]
@@ -49,12 +50,12 @@ def _shared_memory(plan: ir.Plan) -> Iterator[Diagnostic]:
         Code.SHARED_MEMORY_FULL,
         largest.span,
         got=f"{plan.shared_bytes} bytes",
-        wanted=f"at most {SHARED_BYTES}",
+        wanted=f"at most {most}",
         notes=tuple(Note(b.span, f"{b.name}: {_copies(b)} = {_total(b)} bytes") for b in owners),
         kernel=plan.name,
-        over=plan.shared_bytes - SHARED_BYTES,
+        over=plan.shared_bytes - most,
         largest=largest.name,
-        shrink=_shrink(largest, plan.shared_bytes - SHARED_BYTES),
+        shrink=_shrink(largest, plan.shared_bytes - most),
     )
 
 

@@ -63,8 +63,9 @@ class SharedMemory:
         faulty = False
         for number in pieces:
             piece = self._pieces[number]
-            faulty = faulty or self._may_not_write(site, piece, clock, asynchronous)
-            piece.write = _Write(site, stamps, content, asynchronous)
+            faulty = faulty or self._may_not_write(site, piece, content, clock, asynchronous)
+            before = () if piece.write is None or not _shared_out(site, content, piece.write) else piece.write.stamps
+            piece.write = _Write(site, (*before, *stamps), content, asynchronous)
             piece.reads.clear()
             piece.flights.clear()
 
@@ -99,13 +100,13 @@ class SharedMemory:
                 return self._report(Code.PIPELINE_STALE, site, None, "nothing was written there")
             if write.content != content:
                 return self._report(Code.PIPELINE_STALE, site, write.site, "written here")
-            if not clock.knows(write.stamps):
+            if not clock.knows(write.stamps) and not _shared_out(site, content, write):
                 return self._report(Code.PIPELINE_UNORDERED, site, write.site, "written here")
             if asynchronous and not write.asynchronous and not clock.has_fenced(write.stamps):
                 return self._report(Code.PIPELINE_FENCE, site, write.site, "written here")
         return None
 
-    def _may_not_write(self, site: Site, piece: _Piece, clock: Clock, asynchronous: bool) -> bool:
+    def _may_not_write(self, site: Site, piece: _Piece, content: Hashable, clock: Clock, asynchronous: bool) -> bool:
         if piece.flights:
             self._report(Code.PIPELINE_UNORDERED, site, piece.flights[0].site, "still being read here")
             return True
@@ -116,13 +117,20 @@ class SharedMemory:
         write = piece.write
         if write is None:
             return False
-        if not clock.knows(write.stamps) and not _again(site, write.site):
+        fine = _again(site, write.site) or _shared_out(site, content, write)
+        if not clock.knows(write.stamps) and not fine:
             self._report(Code.PIPELINE_UNORDERED, site, write.site, "written here")
             return True
         if asynchronous and not write.asynchronous and not clock.has_fenced(write.stamps):
             self._report(Code.PIPELINE_FENCE, site, write.site, "written here")
             return True
         return False
+
+
+def _shared_out(site: Site, content: Hashable, before: _Write) -> bool:
+    """Whether warpgroups of one role copy a tile, or look through it, together: each writes other bytes of it."""
+    together = isinstance(site.operation, ir.CopyTile | ir.ScanSlot) and site.path == before.site.path
+    return together and before.content == content and before.site.process != site.process
 
 
 def _again(site: Site, before: Site) -> bool:

@@ -18,7 +18,7 @@ STEPS = 12  # that are told, the last ones
 def with_way(diagnostic: Diagnostic, plan: ir.Plan, trial: Mapping[str, int], cta: int, site: Site) -> Diagnostic:
     """A fault found in a trial's run, with the interleaving of one ring's operations that soonest leads to harm."""
     here = site.operation.span
-    for ring in rings_of(site.operation):
+    for ring in (r for r in rings_of(site.operation) if plan.ring(r).barriers):
         explorer = Explorer(plan, trial, ring, cta, evaluate(plan.grid, trial))
         try:
             way = explorer.shortest_way(STATES)
@@ -35,7 +35,7 @@ def with_way(diagnostic: Diagnostic, plan: ir.Plan, trial: Mapping[str, int], ct
 
 def rings_of(operation: ir.Operation) -> tuple[str, ...]:
     """The rings whose slots an operation names."""
-    if isinstance(operation, ir.Mma):
+    if isinstance(operation, ir.AnyMma):
         slots = [o.slot for o in (operation.a, operation.b) if isinstance(o, ir.SlotOperand)]
     else:
         slot = getattr(operation, "slot", None)

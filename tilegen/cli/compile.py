@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.ir.variants import limits, when
 from tilegen.runtime.compilation import Compilation, compile_source
@@ -41,6 +42,8 @@ def plan_spec(wanted: Wanted, sizes: Sizes | None = None) -> tuple[Compilation, 
 
 def source_of(wanted: Wanted, sizes: Sizes) -> Source:
     """The spec's text, with the tuned schedule if one is wanted and kept."""
+    if wanted.tuned and wanted.target != "hopper":
+        wrong_usage("--tuned is of the target hopper", got="--tuned", wanted=f"--target {wanted.target} without it")
     source = read_source(wanted.spec)
     return _tuned(source, wanted, sizes) if wanted.tuned else source
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tilegen.ir.machines import MACHINES
 from tilegen.runtime import driver
 from tilegen.runtime.device_memory import DeviceArray, seconds_on_gpu
 from tilegen.runtime.kernel import Kernel
 
 Array = npt.NDArray[Any]
 LAUNCHES = 20  # timed on a GPU
-HOPPER = (9, 0)
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Outcome:
     time: str
 
 
-def gpu() -> driver.DeviceInfo | None:
-    """The Hopper GPU to run on, or None."""
+def gpu(target: str = "hopper") -> driver.DeviceInfo | None:
+    """The GPU to run on, or None where there is none that runs this target's code."""
     info = driver.device_info(0) if driver.available() else None
-    return info if info is not None and info.capability == HOPPER else None
+    return info if info is not None and MACHINES[target].has(info.capability) else None
 
 
 def run_kernel(

@@ -25,7 +25,7 @@ Examples:
 Exit codes: 0 fine, 1 the spec is wrong or a check failed, 2 wrong usage.
 """
 
-TARGETS = ("hopper", "mls")
+TARGETS = ("hopper", "sm_80", "mls")
 DEFECTS = ("carry", "tail", "dirty-lds")  # those of tilegen.targets.mls, which takes time to load
 
 
@@ -273,7 +273,7 @@ def tune(
 
 
 @main.command(short_help="Show what a spec became, statement by statement.")
-@_wanted("SPEC|FILE.ptx|FILE.cubin")
+@_wanted("SPEC|FILE.ptx|FILE.cubin", targets=TARGETS[:2])
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),

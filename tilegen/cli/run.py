@@ -18,6 +18,7 @@ from tilegen.cli.usage import no_defect, wrong_usage
 from tilegen.cli.values import Sizes, SizeValue, Wanted
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.tile import TileProgram
 from tilegen.oracle import (
     Comparison,
@@ -55,7 +56,7 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: 
         return
     no_defect(defect)
     done, seconds = plan_spec(wanted, given)
-    device = None if emulate else gpu()
+    device = None if emulate else gpu(wanted.target)
     sizes, scalars = arguments(done.program, given, small=device is None)
     chosen = choose(done, {**dense(sizes), **scalars})
     with within_memory(done.program, sizes, scalars):
@@ -66,7 +67,11 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: 
     out.print(numbers({**sizes, **scalars}), markup=False)
     if chosen.heading:
         out.print(chosen.heading, markup=False)
-    where = f"on {device.name}" if device else "the PTX in the emulator" + ("" if emulate else ": no Hopper GPU here")
+    where = (
+        f"on {device.name}"
+        if device
+        else "the PTX in the emulator" + ("" if emulate else f": no {MACHINES[wanted.target].words} here")
+    )
     out.print(f"{where}, random data with seed {seed}", markup=False)
 
     print_judged(done.program, judged, f"time: {time}; {how_long(done, seconds + chosen.seconds)}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from tilegen.checks.resources import SHARED_BYTES
 from tilegen.cli.compile import headings, how_long, remarks
 from tilegen.cli.console import table
 from tilegen.inspect.budget import registers_of, threads_of
+from tilegen.ir.machines import MACHINES
 from tilegen.runtime.compilation import Compilation
 from tilegen.targets.hopper.built import Built
 from tilegen.version import VERSION
@@ -43,7 +43,7 @@ def _print_needs(out: Console, built: Built) -> None:
     spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
     facts = (
         ("spills", f"{spills} bytes" if spills else "none"),
-        ("shared memory", f"{plan.shared_bytes} of {SHARED_BYTES} bytes"),
+        ("shared memory", f"{plan.shared_bytes} of {MACHINES[plan.target].shared_bytes} bytes"),
         ("stages", stages),
         *(("note", note) for note in plan.notes),
     )

@@ -191,7 +191,7 @@ class Code(enum.Enum):
         ("cast one of them",),
         "a tensor core multiplies two factors of one type",
     )
-    UNKNOWN_TARGET = Entry("there is no target `{name}`", ("schedule for hopper or mls",))
+    UNKNOWN_TARGET = Entry("there is no target `{name}`", ("schedule for hopper, sm_80 or mls",))
     SCHEDULE_CONDITION = Entry(
         "no schedule can be chosen by this",
         ("compare parameters, sizes and i32 scalars, and join comparisons by `and`, `or`, `not`",),
@@ -223,7 +223,10 @@ class Code(enum.Enum):
     # ---- schedules and lowering (tilegen.passes) ----
     TARGET_UNSUPPORTED = Entry(
         "there is no plan for {target} here",
-        ("compile for hopper", "for mls there are `tilegen build --target mls` and `tilegen run --target mls`"),
+        (
+            "compile for hopper or sm_80",
+            "for mls there are `tilegen build --target mls` and `tilegen run --target mls`",
+        ),
     )
     RAGGED_BATCHES = Entry(
         "an axis along {over} is to say which sequence is meant, and it is not the only one or there is none",
@@ -624,6 +627,11 @@ class Code(enum.Enum):
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
         "shared memory is gone when the CTA ends",
     )
+    PIPELINE_COPIES = Entry(
+        "{who} ends with copies to shared memory that it has not waited for",
+        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        "shared memory is gone when the CTA ends",
+    )
     PIPELINE_UNREAD = Entry(
         "{ring} is filled once more often than it is waited for, and the CTA may end under the load",
         ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
@@ -970,10 +978,13 @@ class Code(enum.Enum):
         "there is no CUDA driver or no GPU here: {reason}",
         ("pass numpy arrays: the kernel's PTX then runs on the CPU",),
     )
+    TUNED_TARGET = Entry(
+        "tuned schedules are kept for hopper, and {target} is asked for", ("leave out `tuned`", "compile for hopper")
+    )
     WRONG_GPU = Entry(
-        "{device} is a {name}, and this kernel runs on Hopper only",
+        "{device} is a {name}, and this kernel runs on {machine} only",
         ("run it on an H100 or H200", "pass numpy arrays: the kernel's PTX then runs on the CPU"),
-        "the code is made for sm_90a, which no other compute capability runs",
+        "the code of the target hopper is made for sm_90a, which no other compute capability runs",
     )
     DRIVER_FAILED = Entry(
         "the CUDA driver failed to {what}: {reason}",
@@ -1051,6 +1062,9 @@ class Code(enum.Enum):
         "CTA {cta} is not done after {limit} steps; it is now at {instruction}, PTX line {line}",
         ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
     )
+    # ---- sm_80 (tilegen.passes.synchronise_sm80) ----
+    SM80_UNSUPPORTED = Entry("this is not built for sm_80: {what}", ("build for hopper", "write it in another way"))
+
     # ---- MLS programs (tilegen.targets.mls, tilegen.emulate.mls) ----
     MLS_SYNTAX = Entry("this is no MLS assembly: {what}", ("see docs/mls.md, section 8, for the form of a line",))
     MLS_PROGRAM = Entry("no MLS machine can run this: {what}", ("docs/mls.md says what each instruction takes",))

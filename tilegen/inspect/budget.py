@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilegen.checks.resources import SHARED_BYTES, RegisterNeed, register_needs
+from tilegen.checks.resources import RegisterNeed, register_needs
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Buffer, Plan, RolePlan
 from tilegen.syntax.span import Span
 
@@ -55,8 +56,9 @@ def areas(plan: Plan) -> tuple[Area, ...]:
             found.append(Area(f"{ring.name} flag", flag, flag + 4, "barriers", "flag of the scan", ring.span))
     found.sort(key=lambda area: (area.start, area.guest))
     used = max((area.stop for area in found), default=0)
-    if used < SHARED_BYTES:
-        found.append(Area("free", used, SHARED_BYTES, "free", "not used by this kernel", None))
+    most = MACHINES[plan.target].shared_bytes
+    if used < most:
+        found.append(Area("free", used, most, "free", "not used by this kernel", None))
     return tuple(found)
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tilegen.checks.resources import SHARED_BYTES
 from tilegen.inspect.budget import REGISTER_FILE, areas, budgets
 from tilegen.inspect.evidence import FEATURES, Evidence, in_sass
 from tilegen.inspect.listings import key_of, listings
 from tilegen.inspect.moving import MOVING_HEADER, moving_row, movings
 from tilegen.inspect.places import with_true_places
 from tilegen.inspect.timeline import LOAD, PRODUCT, timeline
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.tile import TileProgram
 from tilegen.resources import resource
 from tilegen.targets.hopper.built import Built
@@ -40,7 +40,7 @@ def page(title: str, program: TileProgram, variants: Sequence[Shown]) -> str:
             spec=program.source.name,
             made_with=f"tilegen {VERSION}, NVRTC {version}",
             variants=[_variant(program, shown) for shown in variants],
-            shared_limit=SHARED_BYTES,
+            shared_limit=MACHINES[variants[0].built.plan.target].shared_bytes,
             register_file=REGISTER_FILE,
             moving_header=MOVING_HEADER,
             load_units=LOAD,

@@ -157,8 +157,8 @@ class Buffer:
 class Scan:
     """Slots of a ring are looked through before their readers take them (see ScanSlot).
 
-    clean: offset of an mbarrier for each stage and part, `arrivals` arrivals, that says a slot was. flag: offset of
-    an int32, 0 until an entry that is no finite number was found.
+    clean: offset of an mbarrier for each stage and part, `arrivals` arrivals, that says a slot was (none in a ring
+    without barriers). flag: offset of an int32, 0 until an entry that is no finite number was found.
     """
 
     clean: int
@@ -177,7 +177,8 @@ class RingBarriers:
 
 @dataclass(frozen=True)
 class Ring:
-    """A buffer with a full and an empty mbarrier for each stage and part.
+    """A buffer with a full and an empty mbarrier for each stage and part; with none (no arrivals, release "none") where
+    those who read a slot have filled it, wait for their own copies and meet.
 
     full: `full_arrivals` arrivals plus the expected bytes, if TMA fills it; empty: `empty_arrivals` arrivals, of one
     thread a warpgroup (`release` "warpgroup") or of one a warp ("warp"; always of a role that has only some warps of
@@ -200,6 +201,8 @@ class Ring:
     @property
     def barriers(self) -> tuple[RingBarriers, ...]:
         """Those of every kind that the ring has."""
+        if self.release == "none":
+            return ()
         both = (
             RingBarriers("full", self.full, self.full_arrivals),
             RingBarriers("empty", self.empty, self.empty_arrivals),
@@ -504,6 +507,33 @@ class SignalCopies:
 
 
 @dataclass(frozen=True)
+class CopyCommit:
+    """Close the group of copies that each of the role's threads has begun so far, which may be none."""
+
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class CopyWait:
+    """Each thread waits until at most `pending` of its own groups of copies are unfinished. What others have copied is
+    there once they meet."""
+
+    pending: int
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
+class CtaSync:
+    """All threads of the CTA meet (barrier 0): what each wrote, and has awaited of its copies, is seen by all, and
+    nobody still reads what was read before."""
+
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
 class TmaStore:
     """Issue one box from a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one thread.
 
@@ -696,6 +726,28 @@ class Mma:
     zero: bool | Int | Sym | Op
     span: Span
     statement: str = ""
+
+
+@dataclass(frozen=True)
+class WarpMma:
+    """A product that each warp computes for its own 16 rows, over when the operation is: accumulator (acc) += a x b
+    over len(b.offsets) k steps; zero: the first step overwrites.
+
+    Operands in shared memory lie as those of Mma do; each warp reads them itself (ldmatrix), into registers.
+    """
+
+    accumulator: str
+    a: SlotOperand | FragmentOperand
+    b: SlotOperand
+    n: int
+    dtype: DType
+    zero: bool
+    span: Span
+    statement: str = ""
+
+
+# What multiplies matrices, by a warpgroup or by warps.
+AnyMma: TypeAlias = Mma | WarpMma
 
 
 @dataclass(frozen=True)
@@ -951,11 +1003,12 @@ class Mend:
 
 Operation: TypeAlias = (
     "Let | LetFloat | Work | For | If | IfVote | IfSpoiled | Sweep | SetRegisters"
-    " | Expect | TmaLoad | CopyTile | SignalCopies | TmaStore | StoreCommit | StoreWait | WaitFull | WaitEmpty"
+    " | Expect | TmaLoad | CopyTile | SignalCopies | CopyCommit | CopyWait | CtaSync | TmaStore | StoreCommit"
+    " | StoreWait | WaitFull | WaitEmpty"
     " | WaitClean | ArriveEmpty | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync"
     " | FenceAsync"
-    " | Mma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout | CopyOperand"
-    " | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
+    " | Mma | WarpMma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
+    " | CopyOperand | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
 )
 
 
@@ -965,12 +1018,13 @@ Operation: TypeAlias = (
 @dataclass(frozen=True)
 class RolePlan:
     """One sequence run by `warpgroups` warpgroups from `first` on. elected: by one thread of the first warp only
-    (after SetRegisters, which all its warps run). In a consumer, the symbol `warpgroup` is its index in the role.
+    (after SetRegisters, which all its warps run). In a consumer, or a worker, which is the only role of its plan and
+    does everything, the symbol `warpgroup` is its index in the role.
     warps: the only warps of its one warpgroup that run it, (first, count); the registers are set by the role that
     the warpgroup's first warp runs."""
 
     name: str
-    kind: str  # producer | copier | consumer | scanner
+    kind: str  # producer | copier | consumer | scanner | worker
     first: int
     warpgroups: int
     registers: int | None

@@ -207,6 +207,12 @@ def _synchronisation(operation: ir.Operation) -> str:
             return f"group_sync barriers from {first_id}"
         case ir.FenceAsync():
             return "fence_async"
+        case ir.CopyCommit():
+            return "copy_commit"
+        case ir.CopyWait(pending):
+            return f"copy_wait {pending} pending"
+        case ir.CtaSync():
+            return "cta_sync"
     return ""
 
 
@@ -219,6 +225,11 @@ def _computing(operation: ir.Operation) -> str:
             return (
                 f"mma {operation.token}: {operation.accumulator} {sign} {_operand(operation.a)} x "
                 f"{_operand(operation.b)}, n {operation.n}, {operation.dtype}{where}"
+            )
+        case ir.WarpMma():
+            return (
+                f"warp_mma {operation.accumulator} {':=' if operation.zero else '+='} {_operand(operation.a)} x "
+                f"{_operand(operation.b)}, n {operation.n}, {operation.dtype}"
             )
         case ir.MmaFence():
             return "mma_fence"

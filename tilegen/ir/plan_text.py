@@ -176,6 +176,10 @@ def _ring(ring: ir.Ring) -> Line:
     parts = f" x {ring.parts} parts" if ring.parts > 1 else ""
     # one arrival and bytes are TMA's, more are of threads that copy
     brought = f", bytes {ring.bytes}" if ring.full_arrivals == 1 else ""
+    if not ring.barriers:
+        looked = "; looked through" if ring.scan else ""
+        slots = f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; no barriers{looked}"
+        return Line(slots, ("ring", ring.name), ring.span)
     return Line(
         f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}{brought}; "
         f"empty: arrivals {ring.empty_arrivals}, one a {ring.release}"

@@ -7,7 +7,19 @@ from collections.abc import Iterator
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
-from tilegen.ir.plan_rules import fences, memory, names, roles, sequences, shapes, slots, tokens, uniforms, values
+from tilegen.ir.plan_rules import (
+    fences,
+    groups,
+    memory,
+    names,
+    roles,
+    sequences,
+    shapes,
+    slots,
+    tokens,
+    uniforms,
+    values,
+)
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Line, Path, margin_width, plan_lines, with_margin
 from tilegen.syntax.span import Span
@@ -46,7 +58,7 @@ def verify(plan: Plan) -> None:
     """
     _raise(plan, uniforms.check(plan), names.check(plan), sequences.check(plan))
     _raise(plan, roles.check(plan), memory.check(plan), shapes.check_fragments(plan))
-    _raise(plan, *(rule.check(plan) for rule in (shapes, slots, tokens, fences, values)))
+    _raise(plan, *(rule.check(plan) for rule in (shapes, slots, groups, tokens, fences, values)))
 
 
 def _span(plan: Plan, places: dict[Path, Line], path: Path) -> Span | None:

@@ -88,6 +88,9 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
         case ir.Mma(_, accumulator, a, _, _, _, zero):
             operand = (a.fragment,) if isinstance(a, ir.FragmentOperand) else ()
             return operand if zero is True else (accumulator, *operand)
+        case ir.WarpMma(accumulator, a, _, _, _, zero):
+            operand = (a.fragment,) if isinstance(a, ir.FragmentOperand) else ()
+            return operand if zero else (accumulator, *operand)
         case ir.Map(_, value):
             return tuple(e.fragment for e in parts(value, ir.Element))
         case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.CopyOperand(_, source) | ir.WriteShared(_, source):
@@ -106,7 +109,7 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
 def fragments_written(operation: ir.Operation) -> tuple[str, ...]:
     """Fragments that get new values."""
     match operation:
-        case ir.Mma():
+        case ir.Mma() | ir.WarpMma():
             return (operation.accumulator,)
         case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.CopyOperand(out):
             return (out,)

@@ -22,11 +22,16 @@ from tilegen.passes.synchronise.geometry import MAX_RANK, offset_unit
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
 
 
+COPYING = ("sm_80",)  # targets on which nothing but threads can bring a tile
+
+
 def by_alignment(
-    program: TileProgram, directives: tuple[Directive, ...], guard: Uniform | None = None
+    program: TileProgram, directives: tuple[Directive, ...], target: str, guard: Uniform | None = None
 ) -> tuple[Choice, ...]:
     """The directives once for each width of copies, the widest first, the condition `guard` and that on tensors'
     alignment with each; themselves alone where nothing is copied."""
+    if target in COPYING:
+        directives = _all_copied(program, directives)
     moves = {m.name: program.tensor(m.tensor) for m in program.moves}
     open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]
     if not open_ones:
@@ -46,10 +51,18 @@ def by_alignment(
 def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
     """The program with the schedule alone that the plan of this number, of all that it is lowered to, comes from."""
     for variant in program.variants(target):
-        number -= len(by_alignment(variant, variant.directives(target)))
+        number -= len(by_alignment(variant, variant.directives(target), target))
         if number < 0:
             return variant
     raise IndexError(f"{program.name} has no plan so late")
+
+
+def _all_copied(program: TileProgram, directives: tuple[Directive, ...]) -> tuple[Directive, ...]:
+    """The directives with every tile copied by threads; `via … tma` stays, to be refused by name."""
+    said = {d.tile: d for d in directives if isinstance(d, Via)}
+    others = tuple(d for d in directives if not (isinstance(d, Via) and d.mover == "auto"))
+    open_ones = (m for m in program.moves if m.name not in said or said[m.name].mover == "auto")
+    return (*others, *(Via(m.name, "cp_async", m.span) for m in open_ones))
 
 
 def _settled(d: Directive, width: int, program: TileProgram) -> Directive:

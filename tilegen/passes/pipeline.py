@@ -22,9 +22,10 @@ from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
 from tilegen.passes.synchronise import synchronise
+from tilegen.passes.synchronise_sm80 import first_with_room
 from tilegen.passes.tokens import as_tokens
 
-TARGETS = ("hopper",)  # of plans; `synchronise_mls` makes others
+TARGETS = ("hopper", "sm_80")  # of plans; `synchronise_mls` makes others
 
 
 def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:
@@ -69,11 +70,14 @@ def plan_with(
 ) -> Plan:
     """The plan of a folded program scheduled so, for launches where the guard holds; on arrays of the best alignment,
     where that decides. Raises TilegenError."""
-    return _plan(folded, *by_alignment(folded.tile, directives, guard)[0], target)
+    return _plan(folded, *by_alignment(folded.tile, directives, target, guard)[0], target)
 
 
 def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
-    plan = synchronise(with_directives(folded, directives, target), guard)
+    if target == "sm_80":
+        plan = first_with_room(folded, directives, guard)
+    else:
+        plan = synchronise(with_directives(folded, directives, target), guard)
     verify_plan(plan)
     check_under(plan, directives)
     return plan
@@ -94,7 +98,7 @@ def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     for variant in program.variants(target):
         try:
             chosen, folded = variant.schedule(target), to_folded(variant, target)
-            choices = by_alignment(folded.tile, variant.directives(target), chosen.guard if chosen else None)
+            choices = by_alignment(folded.tile, variant.directives(target), target, chosen.guard if chosen else None)
             plans += [_plan(folded, *choice, target) for choice in choices]
         except TilegenError as error:
             errors.append(error)

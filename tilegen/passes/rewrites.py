@@ -24,8 +24,11 @@ from tilegen.passes.tokens import batch_axis, ragged_extent
 from tilegen.syntax.span import Span
 
 TARGET_OPTIONS: dict[str, frozenset[str]] = {
-    "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"})
+    "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"}),
+    "sm_80": frozenset({"exact_max", "isolate"}),
 }
+
+MOVERS = {"hopper": ("tma", "cp_async"), "sm_80": ("cp_async",)}  # of tiles
 
 
 def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
@@ -378,7 +381,7 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
             stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
     mover = "tma" if d.mover == "auto" else d.mover  # for arrays that it may take: `movers` settles the others
-    if mover != "tma" and (mover != "cp_async" or program.target != "hopper"):
+    if mover not in MOVERS[program.target]:
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
     return replace(
         program,

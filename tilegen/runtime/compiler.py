@@ -51,6 +51,11 @@ def compile_plan(plan: Plan, stem: str, program: TileProgram) -> Built:
     return _with_remarks(building.result(), movement.unknown)
 
 
+def compiled_for(architecture: str, plan: Plan, cuda: str) -> bytes:
+    """The cubin of a plan's text for another architecture than its target's. Raises TilegenError."""
+    return _with_remarks(assemble(plan, cuda, plan.name, architecture=architecture), ()).cubin
+
+
 def _with_remarks(built: Built, unknown: tuple[str, ...]) -> Built:
     """Machine code that only spends more than it need is right: the plan says so, and what of its movement could not be
     judged. Raises TilegenError for the rest."""

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.machines import Machine
 from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
 
 LIBRARY = "libcuda.so.1"
@@ -148,14 +149,21 @@ class current:  # noqa: N801  (a context manager, used as a verb)
             call("leave the GPU", _driver().cuCtxPopCurrent())
 
 
-def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int) -> Loaded:
-    """Load a kernel onto a device, allowed its dynamic shared memory. Raises TilegenError where it cannot run there."""
+def check_machine(device: int, machine: Machine) -> DeviceInfo:
+    """What GPU this is. Raises TilegenError where it does not run a machine's code."""
     info = device_info(device)
-    if info.capability != (9, 0):
+    if not machine.has(info.capability):
         fail(
-            Code.WRONG_GPU, None, got=f"compute capability {info.capability[0]}.{info.capability[1]}", wanted="9.0",
-            device=f"cuda:{device}", name=info.name,
+            Code.WRONG_GPU, None, got="compute capability {}.{}".format(*info.capability),
+            wanted="{}.{}".format(*machine.least), device=f"cuda:{device}", name=info.name, machine=machine.words,
         )  # fmt: skip
+    return info
+
+
+def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int) -> Loaded:
+    """Load a kernel onto a device that runs its machine's code, allowed its dynamic shared memory. Raises
+    TilegenError."""
+    info = device_info(device)
     driver = _driver()
     with current(device):
         module = call("load the kernel", driver.cuModuleLoadData(cubin))

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.runtime import driver
@@ -55,6 +56,7 @@ class Executable:
         self._spans = spans
         self._memory = memory
         self._loaded: dict[int, driver.Loaded] = {}
+        self._cubins: dict[str, bytes] = {}  # by architecture, for GPUs that need another one than the target's
         self._sequences = sequences_of(variant.plan)
         self._dealers: dict[int, tuple[driver.Loaded, Tables]] = {}  # by device: the kernel in front
 
@@ -145,7 +147,19 @@ class Executable:
     def _on(self, device: int) -> driver.Loaded:
         loaded = self._loaded.get(device)
         if loaded is None:
-            plan = self.plan
-            loaded = driver.load(self.variant.cubin, self.entries[0], device, plan.threads, plan.shared_bytes)
+            plan, machine = self.plan, MACHINES[self.plan.target]
+            architecture = machine.architecture_on(driver.check_machine(device, machine).capability)
+            cubin = self._cubin(architecture)
+            loaded = driver.load(cubin, self.entries[0], device, plan.threads, plan.shared_bytes)
             self._loaded[device] = loaded
         return loaded
+
+    def _cubin(self, architecture: str) -> bytes:
+        """The machine code for an architecture, from the same text."""
+        if architecture == MACHINES[self.plan.target].architecture:
+            return self.variant.cubin
+        from tilegen.runtime.compiler import compiled_for  # a kernel for the GPU at hand does without the compiler
+
+        if architecture not in self._cubins:
+            self._cubins[architecture] = compiled_for(architecture, self.plan, self.variant.cuda)
+        return self._cubins[architecture]

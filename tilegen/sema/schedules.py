@@ -16,7 +16,7 @@ from tilegen.sema.scope import Scope
 from tilegen.sema.unreachable import check_unreachable
 from tilegen.syntax import ast
 
-TARGETS = ("hopper", "mls")
+TARGETS = ("hopper", "sm_80", "mls")
 _WORDS: dict[str, tuple[str, ...]] = {
     "walk": ("up", "down"),
     "persistent": ("static", "counter", "table"),

@@ -6,8 +6,9 @@ counted exactly, on its plan, by `checks.resources`.
 
 from __future__ import annotations
 
-from tilegen.checks.resources import MAX_REGISTERS, OVERHEAD, SHARED_BYTES
+from tilegen.checks.resources import MAX_REGISTERS, OVERHEAD
 from tilegen.ir.folded import Product
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.passes.schedule import registers_at_entry
 from tilegen.passes.synchronise.geometry import tile_geometry, up, value_shape
@@ -19,7 +20,7 @@ SHARED, REGISTERS = "SHARED_MEMORY_FULL", "REGISTERS_FULL"  # the codes that com
 
 def refusal(s: Scheduled) -> str | None:
     """The code of what the machine does not have, or None. Raises TilegenError for a shape that no tile can have."""
-    if shared_bytes(s) > SHARED_BYTES:
+    if shared_bytes(s) > MACHINES[s.target].shared_bytes:
         return SHARED
     if registers(s) > available(s):
         return REGISTERS

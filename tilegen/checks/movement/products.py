@@ -103,7 +103,7 @@ class Products:
 
     # ---- contraction ----
 
-    def contract(self, x: Value, y: Value, n: int, depth: int, o: ir.Mma) -> Value:
+    def contract(self, x: Value, y: Value, n: int, depth: int, o: ir.AnyMma) -> Value:
         """x (rows x depth) times y (depth x n); x's columns and y's rows run along K."""
         a = self.algebra
         trail = merged(x.trail, y.trail, (o,))
@@ -119,7 +119,7 @@ class Products:
         left = tuple((axis, p) for axis, p in env if p.along != K)
         return Value((left,), cut, kinds, sums=self._taken(env), done=x.done | y.done, trail=trail)
 
-    def _of_the_statement(self, o: ir.Mma, trail: tuple[ir.Operation, ...]) -> None:
+    def _of_the_statement(self, o: ir.AnyMma, trail: tuple[ir.Operation, ...]) -> None:
         """Report a tile that the statement of the product does not read."""
         named = self.algebra.item.declared.tensors_of(o.statement)
         for operand in (o.a, o.b):

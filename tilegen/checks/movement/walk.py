@@ -250,7 +250,7 @@ class _Walker:
         self.algebra.item = self.m.item(self.names, self.symbols)
 
     def _end_item(self, work: ir.Work, path: Path) -> None:
-        if self.role.kind != "consumer":
+        if self.role.kind not in ("consumer", "worker"):
             return
         missing = self.slots.scanned.get(self.number_of_item, set()) - self.mended
         if missing:
@@ -473,7 +473,7 @@ class _Walker:
                 self.report(Code.MOVEMENT_BOUNDS, (), tensor=tensor, got=got, wanted=wanted)
                 return
 
-    def mma(self, o: ir.Mma) -> None:
+    def mma(self, o: ir.AnyMma) -> None:
         depth = STEP * len(o.b.offsets)
         x, y = self._first(o, depth), self._operand(o.b, o.n, True)
         if x is None or y is None:
@@ -484,7 +484,7 @@ class _Walker:
         zero = o.zero if isinstance(o.zero, bool) else bool(self.number(o.zero))
         self.put(o.accumulator, self.products.accumulate(None if zero else self.get(o.accumulator), made))
 
-    def _first(self, o: ir.Mma, depth: int) -> Value | None:
+    def _first(self, o: ir.AnyMma, depth: int) -> Value | None:
         if isinstance(o.a, ir.FragmentOperand):
             value = self.get(o.a.fragment)
             return replace(value, envs=tuple(turned(e, COL, K) for e in value.envs))
@@ -547,6 +547,6 @@ _STEPS: dict[type, Callable[[_Walker, Any], None]] = {
     ir.WriteShared: _Walker.write_shared, ir.TmaStore: _Walker.tma_store, ir.StoreCommit: _Walker.store_commit,
     ir.LetFloat: _Walker.let_float, ir.Init: _Walker.init, ir.Map: _Walker.map, ir.Mask: _Walker.mask,
     ir.RowFold: _Walker.row_fold, ir.Relayout: _Walker.relayout, ir.CopyOperand: _Walker.copy,
-    ir.LoadVector: _Walker.load_vector, ir.Mma: _Walker.mma, ir.StoreRows: _Walker.store_rows,
+    ir.LoadVector: _Walker.load_vector, ir.Mma: _Walker.mma, ir.WarpMma: _Walker.mma, ir.StoreRows: _Walker.store_rows,
     ir.StoreVector: _Walker.store_vector,
 }  # fmt: skip

@@ -55,36 +55,51 @@ _POISON = np.uint32(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of some threads that have not landed: where each goes, and its words."""
+    """Copies of some threads that have not landed: where each goes, its words, the number of its group."""
 
     threads: Array
     targets: Array
     words: Array
+    groups: Array
+
+    def where(self, chosen: Array) -> Copies:
+        """Some of them."""
+        return Copies(self.threads[chosen], self.targets[chosen], self.words[chosen], self.groups[chosen])
 
 
-def _land(machine: Machine, threads: Array) -> None:
-    """Let all copies of these threads land. They may have been over before: whoever waits for fewer sees more."""
+def _land(machine: Machine, threads: Array, pending: int | None = None) -> None:
+    """Let copies of these threads land: all of them, or those in groups that are closed, less the last `pending`."""
     left: list[Copies] = []
+    closed = machine.cta.copy_groups
     for copies in machine.cta.copies:
         now = np.isin(copies.threads, threads)
+        if pending is not None:
+            now &= copies.groups < closed[copies.threads] - pending
         if now.any():
             machine.spaces.scatter("shared", copies.targets[now], 4, copies.words[now], copies.threads[now])
         if not now.all():
-            left.append(Copies(copies.threads[~now], copies.targets[~now], copies.words[~now]))
+            left.append(copies.where(~now))
     machine.cta.copies = left
     machine.cta.events += 1
 
 
 def _commit(machine: Machine) -> Step:
     watch = machine.watch
-    return lambda s, m: None if watch is None else watch.commit_copies(s.start + active(s, m))
+
+    def step(s: slice, m: Mask) -> None:
+        threads = s.start + active(s, m)
+        machine.cta.copy_groups[threads] += 1
+        if watch is not None:
+            watch.commit_copies(threads)
+
+    return step
 
 
 def _wait(left: int | None) -> Callable[[Machine], Step]:
     def bind(machine: Machine) -> Step:
         def step(s: slice, m: Mask) -> None:
             threads = s.start + active(s, m)
-            _land(machine, threads)
+            _land(machine, threads, left)
             if machine.watch is not None:
                 machine.watch.wait_copies(threads, left)
 
@@ -126,7 +141,7 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
                 for k in range(min(int(count), nbytes)):
                     data[chosen, k : k + 1] = spaces.gather("global", address[chosen] + np.uint64(k), 1, 1, who[chosen])
             spaces.scatter("shared", target, 4, np.full((len(who), nbytes // 4), _POISON), who)
-            machine.cta.copies.append(Copies(who, target, data.view(np.uint32)))
+            machine.cta.copies.append(Copies(who, target, data.view(np.uint32), machine.cta.copy_groups[who]))
 
         return step
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilegen.emulate.memory import MemoryFaultError
 from tilegen.emulate.ptx.barrier import NamedBarriers
 from tilegen.emulate.ptx.faults import FaultError
@@ -29,6 +31,7 @@ class Cta:
         self.mbarriers = Mbarriers(self)
         self.barriers = NamedBarriers(self)
         self.copies: list[Copies] = []  # of single threads, on their way
+        self.copy_groups = np.zeros(machine.threads, np.int64)  # that each thread has closed
         self.free_registers = 0
         self.units = [
             Unit(self, base, min(WARPGROUP, machine.threads - base), machine.entry_pc, machine.entry_registers)

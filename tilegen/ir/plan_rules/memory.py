@@ -35,7 +35,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         if isinstance(o, ir.TmaLoad) and plan.descriptor(o.descriptor).fill != "zero"
     }
     for _, path, operation in all_operations(plan):
-        if isinstance(operation, ir.Mma):
+        if isinstance(operation, ir.AnyMma):
             for name in (o.slot.ring for o in parts(operation, ir.SlotOperand) if o.slot.ring in filled):
                 message = f"{name} is filled with NaN outside its tensor, and 0 times NaN is no 0 in a product"
                 yield Violation(path, message)
@@ -97,8 +97,8 @@ def _ring(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
             here,
             f"depth {ring.depth} and parts {ring.parts} differ from {buffer.name}'s {buffer.stages} and {buffer.parts}",
         )
-    if ring.release not in ("warp", "warpgroup"):
-        yield Violation(here, f'release "{ring.release}" is neither "warp" nor "warpgroup"')
+    if ring.release not in ("warp", "warpgroup", "none"):
+        yield Violation(here, f'release "{ring.release}" is none of "warp", "warpgroup", "none"')
     for b in ring.barriers:
         if not 1 <= b.arrivals <= MBARRIER_LIMIT:
             yield Violation(here, f"{b.kind} barriers take 1 to {MBARRIER_LIMIT} arrivals, not {b.arrivals}")

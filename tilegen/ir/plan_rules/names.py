@@ -139,7 +139,7 @@ def _role_declarations(plan: ir.Plan, role: ir.RolePlan, index: int) -> Iterator
 
 def _fragments(operation: ir.Operation) -> Iterator[str]:
     match operation:
-        case ir.Mma():
+        case ir.Mma() | ir.WarpMma():
             yield operation.accumulator
         case ir.IfVote(name):
             yield name

@@ -20,8 +20,9 @@ PRODUCER_ONLY = (ir.Expect, ir.TmaLoad)
 COPIER_ONLY = (ir.CopyTile, ir.SignalCopies)
 FILLING = (ir.WaitEmpty,)  # of producers and copiers
 SCANNER_ONLY = (ir.ScanSlot, ir.ArriveClean)
+WORKER_ONLY = (ir.CopyCommit, ir.CopyWait, ir.CtaSync, ir.WarpMma)
 SHARED = (ir.WaitFull, ir.ArriveEmpty, ir.FenceAsync)  # of scanners and consumers
-CONSUMER_ONLY = (
+ASYNCHRONOUS = (  # of consumers: what hands over to, or takes from, other roles and the engines beside the threads
     ir.TmaStore,
     ir.StoreCommit,
     ir.StoreWait,
@@ -34,6 +35,10 @@ CONSUMER_ONLY = (
     ir.MmaFence,
     ir.MmaCommit,
     ir.MmaWait,
+    ir.WriteShared,
+)
+CONSUMER_ONLY = (
+    *ASYNCHRONOUS,
     ir.Init,
     ir.Map,
     ir.Mask,
@@ -42,7 +47,6 @@ CONSUMER_ONLY = (
     ir.Relayout,
     ir.CopyOperand,
     ir.ReadShared,
-    ir.WriteShared,
     ir.LoadVector,
     ir.StoreRows,
     ir.StoreVector,
@@ -54,13 +58,14 @@ CONSUMER_ONLY = (
 
 
 NOT_DONE_BY = {
-    "producer": (*COPIER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
-    "copier": (*PRODUCER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED),
-    "scanner": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *CONSUMER_ONLY),
-    "consumer": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *SCANNER_ONLY),
+    "producer": (*COPIER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED, *WORKER_ONLY),
+    "copier": (*PRODUCER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED, *WORKER_ONLY),
+    "scanner": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *CONSUMER_ONLY, *WORKER_ONLY),
+    "consumer": (*PRODUCER_ONLY, *COPIER_ONLY, *FILLING, *SCANNER_ONLY, *WORKER_ONLY),
+    "worker": (*PRODUCER_ONLY, *FILLING, *SHARED, *ASYNCHRONOUS, ir.SignalCopies, ir.ArriveClean, ir.SetRegisters),
 }
 # Whether a role of this kind runs in some warps of a warpgroup alone; a copier may, beside others.
-HAS_WARPS = {"producer": False, "scanner": True, "consumer": False}
+HAS_WARPS = {"producer": False, "scanner": True, "consumer": False, "worker": False}
 
 
 def entry_registers(threads: int) -> int:
@@ -87,7 +92,9 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
         here = ("role", index)
         if role.kind not in NOT_DONE_BY:
             yield Violation(here, f'kind "{role.kind}" is none of {", ".join(NOT_DONE_BY)}')
-        if role.warpgroups < 1 or (role.kind != "consumer" and role.warpgroups != 1):
+        if role.kind == "worker" and len(plan.roles) > 1:
+            yield Violation(here, "a worker meets every thread of the CTA, and stands beside no other role")
+        if role.warpgroups < 1 or (role.kind not in ("consumer", "worker") and role.warpgroups != 1):
             yield Violation(here, f"{role.warpgroups} warpgroups for a {role.kind}")
         if role.elected != (role.kind == "producer"):
             wrong = "is run" if role.elected else "is not run"

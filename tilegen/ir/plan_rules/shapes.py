@@ -71,8 +71,10 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
         return _fragment_of(role, name)
 
     match operation:
-        case ir.Mma():
+        case ir.Mma() | ir.WarpMma():
             yield from _mma(plan, role, operation)
+        case ir.CopyWait(pending) if pending < 0:
+            yield f"{pending} groups of copies left are no number of groups"
         case ir.Sweep():
             yield from check_sweep(role, operation)
         case ir.IfVote():
@@ -219,7 +221,7 @@ def _store_rows(tensor: ir.TensorShape, operation: ir.StoreRows, given: int) -> 
 # ---- products ----------------------------------------------------------------------------------------
 
 
-def _mma(plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma) -> Iterator[str]:
+def _mma(plan: ir.Plan, role: ir.RolePlan, mma: ir.AnyMma) -> Iterator[str]:
     accumulator = _fragment_of(role, mma.accumulator)
     yield from _layout(accumulator, "acc")
     if mma.n % 8 or not 8 <= mma.n <= 256:
@@ -248,7 +250,7 @@ def _mma(plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma) -> Iterator[str]:
 
 
 def _operand(
-    plan: ir.Plan, role: ir.RolePlan, mma: ir.Mma, operand: ir.SlotOperand | ir.BufferOperand, extent: int, name: str
+    plan: ir.Plan, role: ir.RolePlan, mma: ir.AnyMma, operand: ir.SlotOperand | ir.BufferOperand, extent: int, name: str
 ) -> Iterator[str]:
     if isinstance(operand, ir.SlotOperand):
         buffer, apart = plan.buffer(plan.ring(operand.slot.ring).buffer), operand.warpgroup

@@ -103,6 +103,7 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
     loads: dict[ir.Slot, int] = {}
     expects: dict[ir.Slot, tuple[int, Path]] = {}
     copies: dict[ir.Slot, bool] = {}  # whether they are asynchronous
+    touched: set[ir.Slot] = set()  # in rings without barriers
     for position, operation in enumerate(body):
         here = (*path, position)
         match operation:
@@ -132,20 +133,27 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
                     yield Violation(here, "the load's bytes are not expected in this body")
                 else:
                     loads[slot] += size
-            case ir.CopyTile(_, _, slot):
+            case ir.CopyTile(_, _, slot) if plan.ring(slot.ring).barriers:
                 if slot in copies:
                     yield Violation(here, "a second copy to the same position")
                 if (ir.WaitEmpty, slot) not in seen:
                     yield Violation(here, "the slot is filled without waiting until it is empty")
                 copies[slot] = operation.width in ir.ASYNCHRONOUS
+            case ir.CopyTile(_, _, slot):
+                if (ir.CopyTile, slot) in seen:
+                    yield Violation(here, "a second copy to the same position")
+                seen[(ir.CopyTile, slot)] = here
             case ir.Advance(cursor):
-                yield from _passed(cursor, seen, here)
+                yield from _passed(cursor, seen, touched, here)
+                touched = {slot for slot in touched if slot.cursor != cursor}
                 copies = {slot: kind for slot, kind in copies.items() if slot.cursor != cursor}
                 for slot in [s for s in expects if s.cursor == cursor]:
                     size, where = expects.pop(slot)
                     if loads.pop(slot) != size:
                         yield Violation(where, f"{size} bytes are expected and others loaded")
                 seen = {key: p for key, p in seen.items() if key[1].cursor != cursor}
+        for o in (operation, *_inside(operation)):
+            touched |= {slot for slot in parts(o, ir.Slot) if not plan.ring(slot.ring).barriers}
         if not _ahead(operation):
             yield from _body(plan, body_of(operation), here)
     for where in seen.values():
@@ -165,9 +173,17 @@ def _order(operation: ir.Operation, seen: dict[tuple[type, ir.Slot], Path], here
         yield Violation(here, "the slot is passed on without waiting until it is full")
 
 
-def _passed(cursor: str, seen: dict[tuple[type, ir.Slot], Path], here: Path) -> Iterator[Violation]:
+def _inside(operation: ir.Operation) -> Iterator[ir.Operation]:
+    for inner in body_of(operation):
+        yield inner
+        yield from _inside(inner)
+
+
+def _passed(
+    cursor: str, seen: dict[tuple[type, ir.Slot], Path], touched: set[ir.Slot], here: Path
+) -> Iterator[Violation]:
     kinds = {kind for kind, slot in seen if slot.cursor == cursor}
-    if not kinds:
+    if not kinds and not any(slot.cursor == cursor for slot in touched):
         yield Violation(here, f"cursor {cursor} moves on, and nothing in this body was done with the position")
     if ir.WaitEmpty in kinds and not kinds & {ir.Expect, ir.SignalCopies}:
         yield Violation(here, f"cursor {cursor} moves on from a slot that was not filled")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import UnsettledError, forward, fragments_read, fragments_written, parts, storages
+from tilegen.ir.plan_walk import UnsettledError, forward, fragments_read, fragments_written, operations, parts, storages
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class _State:
 def check(plan: ir.Plan) -> Iterator[Violation]:
     """Breaches of the rules on products in flight."""
     for index, role in enumerate(plan.roles):
+        if not any(isinstance(o, ir.Mma | ir.MmaCommit | ir.MmaWait) for _, o in operations(role, index)):
+            continue
         analysis = _Analysis(role)
         start = _State((), (), tuple((c.name, 0) for c in role.cursors))
         try:

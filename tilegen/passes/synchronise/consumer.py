@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import (
     Exponent,
     FoldedOp,
@@ -21,12 +20,10 @@ from tilegen.ir.folded import (
 from tilegen.ir.plan import (
     Advance,
     ArriveEmpty,
-    BufferOperand,
     Cursor,
     FenceAsync,
     For,
     Fragment,
-    FragmentOperand,
     GroupSync,
     If,
     Init,
@@ -42,7 +39,6 @@ from tilegen.ir.plan import (
     QuadReduce,
     SetRegisters,
     Slot,
-    SlotOperand,
     WaitClean,
     WaitFull,
     Work,
@@ -54,10 +50,10 @@ from tilegen.passes.synchronise.beginnings import begun_by_products, is_first
 from tilegen.passes.synchronise.context import Context, carried, prune, rename
 from tilegen.passes.synchronise.copier import copied
 from tilegen.passes.synchronise.edges import due_next, edge_at
-from tilegen.passes.synchronise.geometry import Operand, check_product_tile, operand
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, keeps_one, layout
 from tilegen.passes.synchronise.mend import mend
-from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale, sides
+from tilegen.passes.synchronise.operands import operands
+from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
@@ -511,33 +507,14 @@ class Consumer:
             self._retire_all(batch.span)
 
     def _mma(self, o: Product, step: Step) -> tuple[Mma, set[str]]:
-        a, b = sides(o, self.c)
-        (contracted,) = o.over
-        gb = self.c.tiles[b]
-        check_product_tile(gb, contracted, o.span, o.statement)
-        n = gb.rows if gb.col_axis == contracted else gb.cols
-        if n > 256 or n % 8:
-            fail(Code.MMA_WIDTH, o.span, product=o.statement, got=str(n), wanted="a multiple of 8, at most 256")
-        accumulator = self.values.accumulator(o, n)
-        held = {self.values.register(accumulator)}
-        left: SlotOperand | FragmentOperand | BufferOperand
-        if a in self.c.tiles:
-            ga = self.c.tiles[a]
-            check_product_tile(ga, contracted, o.span, o.statement)
-            apart = self.c.rings[a].parts > 1
-            left = self._slot_operand(a, operand(ga, contracted, by_rows=not apart))
-        else:
-            left = self.values.operand(a)
-            held.add(self.values.register(a))
-        right = self._slot_operand(b, operand(gb, contracted, by_rows=False))
+        x = operands(o, self.c, self.values)
+        held = {self.values.register(x.accumulator)}
+        if x.computed is not None:
+            held.add(self.values.register(x.computed))
         zero: bool | Uniform = not carried(o, self.c.stream)
         if o.name in self.begun and self.now is not None:
             zero = is_first(step, self.now[1], self.now[0])
-        return Mma(o.name, accumulator, left, right, n, o.dtype, zero, o.span, o.statement), held
-
-    def _slot_operand(self, tile: str, how: Operand) -> SlotOperand:
-        slot = Slot(tile, f"{tile}_read")
-        return SlotOperand(slot, how.major, how.offsets, how.warpgroup, how.leading, how.stride, how.swizzle)
+        return Mma(o.name, x.accumulator, x.a, x.b, x.n, o.dtype, zero, o.span, o.statement), held
 
     def _step(self, step: Step, o: FoldedOp, masked: bool) -> None:
         """One operation that is no product."""

@@ -41,25 +41,33 @@ def full_arrivals(tile: str, tiles: Collection[str], s: Scheduled) -> int:
     return 32 * warps_beside(tiles, s)[1][1] if copied(tile, s) else 1
 
 
+def fill_cursor(tile: str) -> str:
+    """The cursor of whoever fills a tile's slots."""
+    return f"{tile}_fill"
+
+
 def copy(tile: str, c: Context) -> list[Operation]:
     """Wait for room, copy, signal, for each part; then move on."""
-    s, g, ring = c.scheduled, c.tiles[tile], c.rings[tile]
-    span, cursor = g.move.span, f"{tile}_fill"
+    span, out = c.tiles[tile].move.span, list[Operation]()
+    for x in copies(tile, c):
+        out += [WaitEmpty(x.slot, span, tile), x, SignalCopies(x.slot, x.width in ASYNCHRONOUS, span, tile)]
+    return [*out, Advance(fill_cursor(tile), span, tile)]
+
+
+def copies(tile: str, c: Context) -> list[CopyTile]:
+    """What brings a tile at the positions at hand, for each part."""
+    s, g = c.scheduled, c.tiles[tile]
     where = corner(g.move, s)
-    width = copy_width(g, s)
-    out: list[Operation] = []
-    for part in range(ring.parts):
-        slot = Slot(tile, cursor, part)
+    rows, col_limit = _limits(g, where, s)
+    out: list[CopyTile] = []
+    for part in range(c.rings[tile].parts):
         at = list(where)
         for r in g.row_dims[:1]:
             at[r.dim] = op("add", at[r.dim], part * r.count)
-        rows, col_limit = _limits(g, where, s)
-        out += [
-            WaitEmpty(slot, span, tile),
-            CopyTile(g.tensor.name, tuple(at), slot, rows, g.col_dim, col_limit, width, span, tile),
-            SignalCopies(slot, width in ASYNCHRONOUS, span, tile),
-        ]
-    return [*out, Advance(cursor, span, tile)]
+        slot = Slot(tile, fill_cursor(tile), part)
+        index, width = tuple(at), copy_width(g, s)
+        out.append(CopyTile(g.tensor.name, index, slot, rows, g.col_dim, col_limit, width, g.move.span, tile))
+    return out
 
 
 def copy_width(g: TileGeometry, s: Scheduled) -> int:

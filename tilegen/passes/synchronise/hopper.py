@@ -72,8 +72,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     if s.program.tile.ragged:
         unit_axes(s)  # refuses sequences that no items can be made of
     check_rows(s)
-    check_factors(s)
-    _check_ends(s)
+    check_products(s)
     geometries = {t: tile_geometry(s.program.tile.move(t), s) for t in tiles_in_shared(s)}
     for t in s.tiles:
         if t.hint and t.tile not in geometries:
@@ -119,10 +118,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         name=program.name,
         target="hopper",
         source_name=program.source.name,
-        params=_params(program, all_descriptors, roles, table=s.order.persistent == "table"),
-        tensors=tuple(
-            TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors
-        ),
+        params=params_of(program, all_descriptors, roles, table=s.order.persistent == "table"),
+        tensors=tensors_of(program),
         descriptors=all_descriptors,
         buffers=buffers,
         rings=tuple(rings.values()),
@@ -132,10 +129,16 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         registers_at_entry=entry,
         grid=grid(s),
         table=table,
-        notes=(*_notes(geometries, s), *domain_notes(s)),
+        notes=(*tile_notes(geometries, s), *domain_notes(s)),
         dependent=s.dependent,
         guard=guard,
     )
+
+
+def check_products(s: Scheduled) -> None:
+    """Raises TilegenError for factors, and ends of what is contracted, that products in fragments cannot have."""
+    check_factors(s)
+    _check_ends(s)
 
 
 def check_factors(s: Scheduled) -> None:
@@ -201,25 +204,8 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
     for name, g in tiles.items():
         how = s.tile(name)
         parts = s.workers.count if how.apart and g.row_dims and row_part(g.row_dims[0].axis, s) else 1
-        stage = up(g.bytes, ALIGNMENT)
-        buffers.append(
-            Buffer(
-                name,
-                g.tensor.dtype,
-                g.lines,
-                g.cols,
-                g.chunk,
-                g.line,
-                g.swizzle,
-                top,
-                stage,
-                how.depth,
-                parts,
-                None,
-                g.move.span,
-            )
-        )
-        top += stage * how.depth * parts
+        buffers.append(ring_buffer(name, g, how.depth, parts, top))
+        top += buffers[-1].stage_bytes * how.depth * parts
         readers = [o for o in s.program.ops if name in source_names(o)]
         # One thread can free a slot only where a product has brought the warps together since they saw it full:
         # not after generic reads, and not for a tile that an item without steps never reads.
@@ -229,6 +215,13 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
         full = full_arrivals(name, tiles, s)
         rings[name] = Ring(name, name, how.depth, parts, 0, 0, full, arrivals, release, g.bytes, g.move.span)
     return rings, tuple(buffers), top
+
+
+def ring_buffer(name: str, g: TileGeometry, depth: int, parts: int, offset: int) -> Buffer:
+    """The slots of a tile's ring."""
+    stage = up(g.bytes, ALIGNMENT)
+    dtype, span = g.tensor.dtype, g.move.span
+    return Buffer(name, dtype, g.lines, g.cols, g.chunk, g.line, g.swizzle, offset, stage, depth, parts, None, span)
 
 
 def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int) -> tuple[tuple[Buffer, ...], int]:
@@ -318,7 +311,12 @@ def _walk(node: object) -> Iterator[object]:
             yield from _walk(item)
 
 
-def _params(
+def tensors_of(program: TileProgram) -> tuple[TensorShape, ...]:
+    """What the kernel's tensors look like."""
+    return tuple(TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors)
+
+
+def params_of(
     program: TileProgram, descriptors: tuple[Descriptor, ...], roles: tuple[RolePlan, ...], *, table: bool
 ) -> tuple[Param, ...]:
     """Only what the roles use and what the tensors' extents are made of, in declaration order."""
@@ -390,7 +388,8 @@ def domain_notes(s: Scheduled) -> tuple[str, ...]:
     )
 
 
-def _notes(tiles: dict[str, TileGeometry], s: Scheduled) -> tuple[str, ...]:
+def tile_notes(tiles: dict[str, TileGeometry], s: Scheduled) -> tuple[str, ...]:
+    """How tiles are stored and moved where it does not follow from their shapes, in words."""
     notes = []
     for name, g in tiles.items():
         stored = g.chunks * g.chunk

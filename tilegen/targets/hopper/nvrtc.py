@@ -1,6 +1,6 @@
 """CUDA text → PTX and cubin, by the NVRTC of the installed wheel, and what its log says.
 
-One program for sm_90a yields both, so the PTX that the emulator runs is the PTX the cubin came from.
+One program for one architecture yields both, so the PTX that the emulator runs is the PTX the cubin came from.
 What the log calls a mere performance note (serialised products, an injected wait, an ignored setmaxnreg)
 breaks the plan, and is an error here. Messages are told apart by their text: the codes move between versions.
 """
@@ -17,7 +17,6 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.nvrtc_library import compile_program, nvrtc_version
 
-ARCHITECTURE = "sm_90a"
 # NVRTC puts the working directory before relative file names; under this root the outputs do not depend on it.
 _ROOT = "/tilegen.src/"
 
@@ -50,14 +49,19 @@ class Compiled:
 
 
 def compile_cuda(
-    source: str, name: str, *, include_line_info: bool = True, begun: Callable[[], None] = lambda: None
+    source: str,
+    name: str,
+    architecture: str = "sm_90a",
+    *,
+    include_line_info: bool = True,
+    begun: Callable[[], None] = lambda: None,
 ) -> Compiled:
-    """Compile one CUDA text, reported under `name`.cu, for sm_90a. begun: called when NVRTC begins.
+    """Compile one CUDA text, reported under `name`.cu. begun: called when NVRTC begins.
 
     Raises TilegenError with a diagnostic for each error, placed on the spec line that the text's `#line` names.
     """
     # Where there is a driver, NVRTC keeps machine code in the driver's cache, without the log that goes with it.
-    options = [f"--gpu-architecture={ARCHITECTURE}", "-default-device", "--ptxas-options=-v", "--no-cache"]
+    options = [f"--gpu-architecture={architecture}", "-default-device", "--ptxas-options=-v", "--no-cache"]
     if include_line_info:
         options.append("-lineinfo")
     version = nvrtc_version()
@@ -68,7 +72,7 @@ def compile_cuda(
     if not ok:
         if "ptxas" in log and not ptx:
             # ptxas speaks of lines of a PTX text that NVRTC then withholds: compile for the virtual architecture.
-            virtual = ["--gpu-architecture=compute_90a", "-default-device", "-lineinfo"]
+            virtual = [f"--gpu-architecture={architecture.replace('sm_', 'compute_')}", "-default-device", "-lineinfo"]
             ptx = _compile(source, f"{name}.cu", virtual, ("PTX",))[2]
         places.read(_text(ptx))
         raise TilegenError(tuple(_errors(log, places)) or (fault(Code.CUDA_COMPILE, None, reason=log.strip()),))

@@ -19,7 +19,7 @@ from tilegen.targets.hopper.nvrtc import strip_root
 from tilegen.targets.hopper.tools import nvdisasm
 
 MOVES = ("MOV", "IMAD.MOV")
-TENSOR_CORE = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
+TENSOR_CORE = ("HGMMA", "QGMMA", "IGMMA", "BGMMA", "HMMA")
 # What shows that a Hopper feature is really in the machine code: name -> opcodes that count for it.
 EVIDENCE: dict[str, tuple[str, ...]] = {
     "UTMALDG": ("UTMALDG",),

@@ -19,7 +19,7 @@ from tilegen.ir.plan import (
     SetRegisters,
     Work,
 )
-from tilegen.targets.hopper.emit import copies, elementwise, products, synchronisation, tensors
+from tilegen.targets.hopper.emit import copies, elementwise, products, synchronisation, tensors, warp_products
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
 from tilegen.targets.hopper.emit.scope import PRIORITY, RoleScope
@@ -27,6 +27,7 @@ from tilegen.targets.hopper.emit.scope import PRIORITY, RoleScope
 _STATEMENTS = {
     **synchronisation.STATEMENTS,
     **products.STATEMENTS,
+    **warp_products.STATEMENTS,
     **elementwise.STATEMENTS,
     **tensors.STATEMENTS,
     **copies.STATEMENTS,
@@ -97,8 +98,8 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
             value = _float_value(r, o)
             kind = "int" if o.name in r.whole else "float"
             out.append(Line(f"const {kind} {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
-        else:
-            out.append(Line(_STATEMENTS[type(o)](r, o), o.span))
+        elif statement := _STATEMENTS[type(o)](r, o):
+            out.append(Line(statement, o.span))
     return out
 
 

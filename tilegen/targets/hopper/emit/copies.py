@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ir.plan import ASYNCHRONOUS, CopyTile, SignalCopies
+from tilegen.ir.plan import ASYNCHRONOUS, CopyCommit, CopyTile, CopyWait, SignalCopies
 from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.targets.hopper.emit.elements import digit
 from tilegen.targets.hopper.emit.scope import ELEMENT, RoleScope
@@ -83,4 +83,17 @@ def signal_copies(r: RoleScope, op: SignalCopies) -> str:
     return f"{arrive}({r.barrier(op.slot, 'full')});"
 
 
-STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {CopyTile: copy_tile, SignalCopies: signal_copies}
+def copy_commit(r: RoleScope, op: CopyCommit) -> str:
+    return f"{r.functions.helper('copy_commit')}();"
+
+
+def copy_wait(r: RoleScope, op: CopyWait) -> str:
+    return f"{r.functions.specific(f'copy_wait_{op.pending}', 'copy_wait', pending=op.pending)}();"
+
+
+STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
+    CopyTile: copy_tile,
+    SignalCopies: signal_copies,
+    CopyCommit: copy_commit,
+    CopyWait: copy_wait,
+}

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from tilegen.ir.plan import (
     ASYNCHRONOUS,
+    AnyMma,
     Compute,
     CopyOperand,
     CopyTile,
+    CtaSync,
     ElementExpr,
     Expect,
     For,
@@ -28,6 +30,7 @@ from tilegen.ir.plan import (
     Sweep,
     TmaLoad,
     TmaStore,
+    WarpMma,
 )
 from tilegen.ir.uniform import Int
 from tilegen.targets.hopper.emit.scope import walk
@@ -35,7 +38,7 @@ from tilegen.targets.hopper.gates import MAX_MOVES, Event, KernelGate, LoopGate,
 
 # Register moves that a load from global memory brings along: its 64-bit address, and the zero that it may not replace.
 MOVES_A_LOAD = 3
-_EVIDENCE = {"UTMALDG": TmaLoad, "UTMASTG": TmaStore, "SYNCS.ARRIVE.TRANS64": Expect, "HGMMA": Mma}
+_EVIDENCE = {"UTMALDG": TmaLoad, "UTMASTG": TmaStore, "SYNCS.ARRIVE.TRANS64": Expect, "HGMMA": Mma, "HMMA": WarpMma}
 
 
 def expectations(plan: Plan) -> KernelGate:
@@ -58,13 +61,20 @@ def expectations(plan: Plan) -> KernelGate:
 
 def _products(operations: Iterable[Operation]) -> int:
     """Tensor-core instructions of these."""
-    return sum(len(o.b.offsets) for o in operations if isinstance(o, Mma))
+    return sum(map(_instructions, operations))
+
+
+def _instructions(o: Operation) -> int:
+    """Tensor-core instructions of one operation: of a warp's product, one for each 8 columns."""
+    if isinstance(o, WarpMma):
+        return len(o.b.offsets) * (o.n // 8)
+    return len(o.b.offsets) if isinstance(o, Mma) else 0
 
 
 def _product_loops(body: tuple[Operation, ...]) -> Iterator[For]:
     """The innermost loops with products, less those whose one step the compiler knows."""
     for o in walk(body):
-        if isinstance(o, For) and any(isinstance(p, Mma) for p in walk(o.body)):
+        if isinstance(o, For) and any(isinstance(p, AnyMma) for p in walk(o.body)):
             inner = any(True for p in walk(o.body) if isinstance(p, For) and any(_product_loops((p,))))
             if not inner and not _single(o):
                 yield o
@@ -94,7 +104,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
         arrivals=of(MmaFence),
         order=() if branches else tuple(_order(loop.body)),
         under=() if branches else tuple(_under(role, loop.body)),
-        turn_waits=of(OrderWait, GroupSync),
+        turn_waits=of(OrderWait, GroupSync, CtaSync),
         turn_passes=of(OrderPass),
         max_moves=MAX_MOVES + MOVES_A_LOAD * loads + moves,
     )

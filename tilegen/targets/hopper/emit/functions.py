@@ -26,6 +26,7 @@ _FILES = (
     "barriers.j2",
     "tma.j2",
     "products.j2",
+    "warp_products.j2",
     "arithmetic.j2",
     "fragments.j2",
     "tensors.j2",

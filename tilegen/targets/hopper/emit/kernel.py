@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import WARPS, Buffer, MapParam, Plan, RolePlan
 from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
@@ -16,7 +17,7 @@ from tilegen.version import VERSION
 
 
 def emit(plan: Plan) -> str:
-    """The CUDA text of a plan for Hopper, for NVRTC without any header.
+    """The CUDA text of a plan, for NVRTC without any header.
 
     A statement's margin holds the line of the spec that its op comes from; `lines.directed` makes `#line` of it.
     Raises ValueError where a plan holds what this target cannot spell: a fault of the compiler, not of a spec.
@@ -59,6 +60,7 @@ def emit(plan: Plan) -> str:
         plan=plan,
         name=entry,
         version=VERSION,
+        architecture=MACHINES[plan.target].architecture,
         grid=text(plan.grid),
         parameters=parameters,
         parameter_width=max((len(p["name"]) for p in parameters), default=0),

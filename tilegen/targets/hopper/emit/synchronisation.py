@@ -9,6 +9,7 @@ from tilegen.ir.plan import (
     Advance,
     ArriveClean,
     ArriveEmpty,
+    CtaSync,
     Expect,
     FenceAsync,
     GroupSync,
@@ -87,7 +88,7 @@ def arrive_clean(r: RoleScope, op: ArriveClean) -> str:
 def scan_slot(r: RoleScope, op: ScanSlot) -> str:
     ring = r.plan.ring(op.slot.ring)
     buffer = r.plan.buffer(ring.buffer)
-    first, count = r.role.warps_of_group
+    first, _ = r.role.warps_of_group
     name = r.functions.specific(
         f"scan_{ring.name}",
         "scan",
@@ -95,7 +96,7 @@ def scan_slot(r: RoleScope, op: ScanSlot) -> str:
         exponent=EXPONENT[buffer.dtype],
         bytes=ring.bytes,
         first=32 * (4 * r.role.first + first),
-        threads=32 * count,
+        threads=r.role.threads,
     )
     return f"{name}({r.slot(op.slot)}, {r.names['flag', ring.name]});"
 
@@ -108,8 +109,10 @@ def arrive_empty(r: RoleScope, op: ArriveEmpty) -> str:
 def advance(r: RoleScope, op: Advance) -> str:
     stage, phase = r.cursor(op.cursor)
     cursor = next(c for c in r.role.cursors if c.name == op.cursor)
-    depth = r.plan.ring(cursor.ring).depth
-    return f"{phase} ^= 1;" if depth == 1 else f"if (++{stage} == {depth}) {stage} = 0, {phase} ^= 1;"
+    ring = r.plan.ring(cursor.ring)
+    if not ring.barriers:  # nobody tells one round from another
+        return f"if (++{stage} == {ring.depth}) {stage} = 0;" if ring.depth > 1 else ""
+    return f"{phase} ^= 1;" if ring.depth == 1 else f"if (++{stage} == {ring.depth}) {stage} = 0, {phase} ^= 1;"
 
 
 def order_wait(r: RoleScope, op: OrderWait) -> str:
@@ -128,6 +131,10 @@ def order_start(r: RoleScope, op: OrderStart) -> str:
 
 def group_sync(r: RoleScope, op: GroupSync) -> str:
     return f"{r.functions.helper('named_sync')}({op.first_id} + warpgroup, 128);"
+
+
+def cta_sync(r: RoleScope, op: CtaSync) -> str:
+    return "__syncthreads();"
 
 
 def fence_async(r: RoleScope, op: FenceAsync) -> str:
@@ -152,5 +159,6 @@ STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     OrderPass: order_pass,
     OrderStart: order_start,
     GroupSync: group_sync,
+    CtaSync: cta_sync,
     FenceAsync: fence_async,
 }

@@ -1,0 +1,70 @@
+"""Schedules for sm_80: what a spec leaves open of blocks and ring depths is a list of choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir import schedule as directives
+from tilegen.ir.folded import FoldedProgram
+from tilegen.ir.schedule import Directive
+from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.scheduled_verify import verify
+from tilegen.passes.choices import Choice, one_by_one, with_blocks, with_depth, word
+from tilegen.passes.isolate import check_scans, isolate
+from tilegen.passes.rewrites import apply_directives, role_overrides
+from tilegen.passes.schedule import schedule
+
+TARGET = "sm_80"
+# Tried in this order until shared memory and registers suffice: large tiles first, and deep rings before larger ones.
+CHOICES = tuple(
+    Choice(stream, columns, depth)
+    for columns in (128, 64, 32)
+    for stream, depth in ((64, 3), (64, 2), (32, 2), (16, 2), (32, 1), (16, 1))
+)
+# Products are done one after the other by the threads that do all the rest: nothing is late, batched or in turns.
+_TAKEN = (
+    directives.Block,
+    directives.Consumers,
+    directives.Stages,
+    directives.Walk,
+    directives.Order,
+    directives.Group,
+    directives.Role,
+    directives.Option,
+)
+
+
+def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[Scheduled]:
+    """The schedules to try, the best first. Raises TilegenError for what this target cannot do, by name."""
+    _check(given)
+    seen: list[Scheduled] = []
+    for choice in CHOICES:
+        made = scheduled(folded, given, choice)
+        if made not in seen:
+            seen.append(made)
+            yield made
+
+
+def _check(given: tuple[Directive, ...]) -> None:
+    for d in given:
+        if isinstance(d, directives.Via) and d.mover in ("cp_async", "rows"):
+            continue
+        if isinstance(d, directives.Via):
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=TARGET)
+        if not isinstance(d, _TAKEN):
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=word(d), target=TARGET)
+
+
+def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice) -> Scheduled:
+    """The default schedule with a choice in it and the directives over that."""
+    extents = {a.name: a.extent.constant for a in folded.tile.axes}
+    s = isolate(schedule(folded, TARGET, role_overrides(given, extents)))
+    s = replace(with_depth(s, choice.depth), order=replace(s.order, persistent=None))
+    s = apply_directives(with_blocks(s, given, choice), given)
+    tiles = tuple(replace(t, apart=False) for t in s.tiles)
+    s = replace(s, tiles=tiles, phases=tuple(map(one_by_one, s.phases)))
+    verify(s)
+    check_scans(s)
+    return s
