@@ -35,11 +35,13 @@ class Request:
     spec: str
     params: tuple[tuple[str, Any], ...] = ()
     gated: bool = True
+    target: str = "hopper"
 
     @property
     def label(self) -> str:
         name = "spec" if "{" in self.spec else Path(self.spec).stem
-        return " ".join([name, *(f"{key}={value}" for key, value in self.params)])
+        where = [] if self.target == "hopper" else [self.target]
+        return " ".join([name, *(f"{key}={value}" for key, value in self.params), *where])
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,14 @@ def compile_one(request: Request) -> Build:
         source = Source("<text>", request.spec) if "{" in request.spec else read_source(request.spec)
         params = dict(request.params)
         if request.gated:
-            program, plans = plan_spec(source, params, "hopper")
+            program, plans = plan_spec(source, params, request.target)
             artefacts = tuple(
-                compile_plan(plan, file_stem(plans, n), program_of(program, "hopper", n))
+                compile_plan(plan, file_stem(plans, n), program_of(program, request.target, n))
                 for n, plan in enumerate(plans)
             )
         else:
             program = load(source, params)
-            artefacts = tuple(map(build, lower_all(program)))
+            artefacts = tuple(map(build, lower_all(program, request.target)))
     except Exception as e:
         return Build(request, error=_portable(e))
     gates = {fault.code for built in artefacts for fault in built.diagnostics}

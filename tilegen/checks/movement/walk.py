@@ -33,7 +33,7 @@ from tilegen.ir.plan_rules.shapes import ROWS, STEP
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.tile import Constraint
-from tilegen.ir.uniform import Uniform, evaluate
+from tilegen.ir.uniform import Op, Uniform, evaluate
 
 SlotKey = tuple[str, int, int]  # ring, part, position
 
@@ -146,6 +146,11 @@ class Movement:
         if key not in self._items:
             self._items[key] = Item(self.declared, bound, self.cuts, sequence)
         return self._items[key]
+
+
+def _end(limit: Uniform) -> Uniform:
+    """Where rows end, of a limit that may be 0 where they are left out altogether."""
+    return limit.args[1] if isinstance(limit, Op) and limit.op == "select" else limit
 
 
 def _positive(c: Constraint) -> bool:
@@ -317,12 +322,15 @@ class _Walker:
         index = tuple(self.number(i) for i in o.index)
         limits = (*(self.number(step.limit) for step in o.rows), self.number(o.col_limit))
         item = self.algebra.item
+        dims = self.plan.tensor(o.tensor).dims
+        # rows that end before the tensor does: within one position of a split axis's outer part
+        clipped = {step.dim for step in o.rows if _end(step.limit) != dims[step.dim]}
         units = {
             n: item.extents[split.inner]
             for where in item.declared.reads.get(o.tensor, [])
             for n, entry in enumerate(where)
             for axis, _ in entry.terms
-            if (split := item.axes.split.get(axis)) is not None
+            if n in clipped and (split := item.axes.split.get(axis)) is not None
         }
         self.slots.copies[self.key(o.slot)] = self.m.layouts.copied(buffer, o, index, limits, units), o
 
