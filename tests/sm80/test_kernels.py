@@ -1,0 +1,124 @@
+"""Kernels for sm_80: their machine code, and their PTX in the emulator against the oracle."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilegen
+from tests.passes.specs import SAMPLES
+from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.machines import MACHINES
+from tilegen.oracle import batch_axes, compare, evaluate, poisoned, random_inputs, scalar_values
+from tilegen.runtime.compiler import compiled_for
+from tilegen.runtime.kernel import Kernel
+from tilegen.targets.hopper.nvrtc import compile_cuda
+from tilegen.targets.hopper.sass import disassemble, parse_sass
+
+ATTENTION = {"B": 1, "Hk": 2, "G": 2}
+
+
+@cache
+def kernel(name: str, **params: object) -> Kernel:
+    return tilegen.compile(SAMPLES / f"{name}.tile", target="sm_80", **params)
+
+
+def right(k: Kernel, sizes: dict[str, int], seed: int = 0) -> None:
+    """Run on random data, outputs full of NaN, and compare with the float64 value of the spec's equations."""
+    program, scalars = k.program, scalar_values(k.program, sizes, {})
+    inputs, outputs = random_inputs(program, sizes, seed), poisoned(program, sizes)
+    k(**inputs, **outputs, **sizes, **scalars)
+    for name, wanted in evaluate(program, sizes, scalars, inputs).items():
+        found = compare(wanted, outputs[name], batch_axes(program, name))
+        assert found.right, (name, found)
+
+
+@pytest.mark.parametrize(("M", "N", "K"), [(1, 8, 8), (137, 136, 200), (257, 72, 64), (64, 8, 0)])
+def test_products(M: int, N: int, K: int) -> None:
+    right(kernel("gemm"), {"M": M, "N": N, "K": K})
+
+
+@pytest.mark.parametrize("pitch", [71, 70, 68])
+def test_products_of_rows_that_begin_anywhere(pitch: int) -> None:
+    """Copies of an element, of 4 and of 8 bytes."""
+    k, g = kernel("gemm"), np.random.default_rng(pitch)
+    a = g.standard_normal((70, pitch)).astype(ml_dtypes.bfloat16)[:, :67]
+    b = g.standard_normal((67, 96)).astype(ml_dtypes.bfloat16)[:, :72]
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.linalg.norm(k(A=a, B=b).astype(np.float64) - wanted) < 3e-3 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(("Sq", "Sk"), [(1, 1), (130, 200), (70, 3), (3, 0)])
+def test_causal_attention(Sq: int, Sk: int) -> None:
+    right(kernel("fa3_fwd", D=64, T="f16", causal=True), ATTENTION | {"Sq": Sq, "Sk": Sk})
+
+
+def test_heads_that_are_no_whole_lines() -> None:
+    right(kernel("fa3_fwd", D=72), ATTENTION | {"Sq": 65, "Sk": 137})
+
+
+def test_what_a_row_does_not_see_stays_out() -> None:
+    """NaN in values behind the diagonal reaches the rows that see it, and changes no bit of the others."""
+    k, sizes = kernel("fa3_fwd", D=64, T="f16", causal=True), ATTENTION | {"Sq": 100, "Sk": 100}
+    inputs = random_inputs(k.program, sizes, 3)
+    clean = k(**inputs).O.copy()
+    inputs["V"][0, 70, 1] = np.nan
+    spoilt = k(**inputs).O
+    seen = np.zeros((100, 4), bool)
+    seen[70:, 2:] = True
+    assert np.isnan(spoilt[0][seen]).all()
+    assert np.array_equal(spoilt[0][~seen].view(np.uint16), clean[0][~seen].view(np.uint16))
+
+
+@pytest.mark.parametrize("name", ["row_softmax", "gemm_bias_gelu"])
+def test_other_samples(name: str) -> None:
+    right(kernel(name), {"M": 130, "N": 72} | ({"K": 80} if name == "gemm_bias_gelu" else {}))
+
+
+def test_the_machine_code_has_what_sm_80_has() -> None:
+    """One program for sm_80: copies with and without zero fill, matrices, products of warps; and nothing of Hopper."""
+    k = kernel("gemm")
+    variant = k.variants[0]
+    assert "for sm_80." in variant.cuda
+    assert ".target sm_80" in variant.ptx
+    (function,) = parse_sass(variant.sass).functions
+    opcodes = {i.opcode for i in function.instructions}
+    assert {"LDGSTS.E.BYPASS.128", "LDGSTS.E.BYPASS.128.ZFILL", "HMMA.16816.F32.BF16", "LDGDEPBAR"} <= opcodes
+    assert any(o.startswith("LDSM.16.MT88") for o in opcodes) and any(o.startswith("LDSM.16.M88") for o in opcodes)
+    assert not [o for o in opcodes if o.startswith(("UTMA", "HGMMA", "SYNCS", "ELECT", "STL", "LDL"))]
+
+
+def test_the_same_text_is_compiled_for_later_gpus() -> None:
+    machine = MACHINES["sm_80"]
+    assert [machine.architecture_on(c) for c in ((8, 0), (8, 9), (9, 0), (12, 0))] == [
+        "sm_80",
+        "sm_80",
+        "sm_90",
+        "sm_120",
+    ]
+    assert not machine.has((7, 5)) and machine.has((9, 0)) and not MACHINES["hopper"].has((10, 0))
+    variant = kernel("copy").variants[0]
+    sass = disassemble(compiled_for("sm_90", variant.plan, variant.cuda))
+    assert ".target\tsm_90" in sass or "sm_90" in sass
+    assert "sm_90" not in variant.sass
+
+
+def test_what_does_not_compile_for_it_is_told() -> None:
+    with pytest.raises(TilegenError, match="CUDA_COMPILE"):
+        compile_cuda('__global__ void k() { asm("elect.sync _|p, 1;"); }', "k", "sm_80")
+
+
+def test_tuned_schedules_are_of_hopper() -> None:
+    with pytest.raises(TilegenError) as caught:
+        tilegen.compile(Path(SAMPLES / "copy.tile"), target="sm_80", tuned=True)
+    assert [d.code for d in caught.value.diagnostics] == ["TUNED_TARGET"]
+
+
+def test_mls_has_no_kernel_to_call() -> None:
+    with pytest.raises(TilegenError) as caught:
+        tilegen.compile(Path(SAMPLES / "copy.tile"), target="mls")
+    assert [d.code for d in caught.value.diagnostics] == ["TARGET_UNSUPPORTED"]
