@@ -74,9 +74,8 @@ def test_what_a_row_does_not_see_stays_out() -> None:
     assert np.array_equal(spoilt[0][~seen].view(np.uint16), clean[0][~seen].view(np.uint16))
 
 
-@pytest.mark.parametrize("name", ["row_softmax", "gemm_bias_gelu"])
-def test_other_samples(name: str) -> None:
-    right(kernel(name), {"M": 130, "N": 72} | ({"K": 80} if name == "gemm_bias_gelu" else {}))
+def test_two_loops_over_one_ring() -> None:
+    right(kernel("row_softmax"), {"M": 130, "N": 136})
 
 
 def test_the_machine_code_has_what_sm_80_has() -> None:
@@ -94,12 +93,8 @@ def test_the_machine_code_has_what_sm_80_has() -> None:
 
 def test_the_same_text_is_compiled_for_later_gpus() -> None:
     machine = MACHINES["sm_80"]
-    assert [machine.architecture_on(c) for c in ((8, 0), (8, 9), (9, 0), (12, 0))] == [
-        "sm_80",
-        "sm_80",
-        "sm_90",
-        "sm_120",
-    ]
+    found = [machine.architecture_on(c) for c in ((8, 0), (8, 9), (9, 0), (12, 0))]
+    assert found == ["sm_80", "sm_80", "sm_90", "sm_120"]
     assert not machine.has((7, 5)) and machine.has((9, 0)) and not MACHINES["hopper"].has((10, 0))
     variant = kernel("copy").variants[0]
     sass = disassemble(compiled_for("sm_90", variant.plan, variant.cuda))
