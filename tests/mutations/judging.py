@@ -106,7 +106,7 @@ class Case:
     wanted: Mapping[str, Array]
 
 
-def _dense(sizes: Mapping[str, Any]) -> dict[str, int]:
+def dense(sizes: Mapping[str, Any]) -> dict[str, int]:
     return {k: v for k, v in sizes.items() if isinstance(v, int)}
 
 
@@ -131,13 +131,13 @@ def _cases(sample: str, params: tuple[tuple[str, ParamValue], ...], number: int)
                 flat[places] = np.nan
                 flat[places[::2]] = np.inf
         wanted = evaluate(program, sizes, scalars, inputs)
-        got = interpret.run(plan, _dense(sizes), scalars, inputs, lazy=True)
+        got = interpret.run(plan, dense(sizes), scalars, inputs, lazy=True)
         for name, result in wanted.items():
             found = compare(result, got[name], ())
             assert found.right, (s.name, name, found)
         for array in (*inputs.values(), *got.values()):
             array.setflags(write=False)  # no mutant is to change what the next ones are run on
-        out.append(Case(_dense(sizes), scalars, inputs, got))
+        out.append(Case(dense(sizes), scalars, inputs, got))
     return tuple(out)
 
 

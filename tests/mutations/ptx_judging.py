@@ -13,9 +13,9 @@ import numpy as np
 import tilegen
 from tests.movers import with_mover
 from tests.mutations.judging import SUBJECTS as PLANS
+from tests.mutations.judging import dense
 from tests.mutations.ptx_text import Mutant, Text
 from tests.passes.specs import text_of
-from tilegen.cli.run import dense
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.emulate.ptx.launch import STEP_LIMIT, launch
 from tilegen.ir.tile import ParamValue, TileProgram
