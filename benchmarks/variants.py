@@ -12,7 +12,7 @@ FILE holds schedules, each below a line `=== NAME`, without the words `schedule 
 
 Alternatives in brackets make a schedule of every combination (here six). A line `=== NAME if D=64 causal=true` limits
 a schedule to kernels with these parameters; of several with one name the first that is for a kernel competes. The
-sample's own schedule competes as "own".
+sample's own schedule competes as "own", and cuBLAS beside those of a product.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from benchmarks.contest import contestants, parser, requested, say, settings, te
 from benchmarks.gemm import size
 from benchmarks.providers import OTHER_KERNELS, Requested
 from tilegen.bench.contest import compete
+from tilegen.bench.peers import Matmul
 from tilegen.bench.report import Report, aligned, paired, tflops
 from tilegen.bench.suites import LENGTHS, MASKS, PRODUCTS, attention_cells, gemm_cells
 from tilegen.syntax.reading import read_source
@@ -152,10 +153,11 @@ def main() -> int:
         names |= {name: partial(request_of, found) for name, found in variants.items()}
         providers = {p.name: p for p in contestants(names, cells, Path(made), options, s.seed)}
         stem = f"variants-{options.sample}"
-        report = compete(f"Schedules of {options.sample}", stem, cells, list(providers.values()), OWN, s, say)
+        peers = [Matmul()] if options.sample == "gemm" else []
+        report = compete(f"Schedules of {options.sample}", stem, cells, [*providers.values(), *peers], OWN, s, say)
 
         def notes(name: str, workload: Any) -> str:
-            built = providers[name].build(workload)
+            built = providers[name].build(workload) if name in providers else None
             return built.summary() if built else ""
 
         print("\n".join(ranking(report, notes)))

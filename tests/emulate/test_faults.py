@@ -221,7 +221,7 @@ def test_impossible_launches() -> None:
     assert "over the limit of 232448" in str(failure(plain, out, shared=300000))
     cluster = 'extern "C" __global__ void __cluster_dims__(2, 1, 1) k(u32* o) { o[0] = 1; }'
     found = failure(cluster, out).diagnostics[0]
-    assert found.code == "EMULATED_LAUNCH" and "clusters of (2, 1, 1)" in found.message
+    assert found.code == "EMULATED_LAUNCH" and "clusters (2, 1, 1)" in found.message
 
 
 def test_recursion_and_missing_bodies_are_refused() -> None:

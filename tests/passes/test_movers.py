@@ -201,7 +201,9 @@ def test_columns_that_begin_elsewhere_narrow_the_copies(shift: int, width: int) 
     program = loaded(text.replace("T[K, N]", f"T[K, N + {shift}]"))
     assert {o.width for _, _, o in all_operations(lower(program)) if isinstance(o, ir.CopyTile)} == {width}
     widest = lower_all(loaded(program.source.text.replace("via b cp_async", "via b auto")))[0]
-    assert {r.name for r in widest.roles} == ({"producer", "consumer"} if width == 16 else {"producer", "copier", "consumer"})
+    assert {r.name for r in widest.roles} == (
+        {"producer", "consumer"} if width == 16 else {"producer", "copier", "consumer"}
+    )
 
 
 def test_f32_has_no_copies_narrower_than_an_element() -> None:

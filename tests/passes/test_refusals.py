@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from tests.passes.specs import refused, sample, schedule_of, text_of
+from tests.passes.specs import loaded, refused, sample, schedule_of, text_of
 from tests.passes.test_isolate import SHARED_TILE
 from tests.sema.faults import underlined
 from tilegen.diagnostics import catalogue
 from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import TilegenError
-from tilegen.passes.pipeline import lower
+from tilegen.passes.pipeline import lower, lower_all
 
 ATTENTION = text_of("fa3_fwd")
 GEMM = text_of("gemm")
@@ -22,6 +22,20 @@ LOSS = text_of("gemm_logsumexp")
 COPY = text_of("copy")
 NOTHING_TO_SHARE = "kernel k() { size M output Y: f32[M] axis i in M Y[i] = i }"
 PARAMETER = "T: bf16 | f16 | f32 = bf16"
+
+
+SHORTER_BY_HEAD = """kernel k(T: bf16 | f16 = bf16) {
+  size H, M, N
+  input Q: T[H, M, 64]
+  input K: T[N, 64]
+  output Y: f32[H, M]
+  axis h in H, i in M, j in N
+  domain h, j: j <= h
+  tile q[i, d] = Q[h, i, d]
+  tile k[j, d] = K[j, d]
+  Y[h, i] = max[j](sum[d](q[i, d] * k[j, d]))
+  schedule hopper { block h 1, i 64, j 64 consumers 1 over i multicast k over h }
+}"""
 
 
 def attention(directives: str) -> str:
@@ -361,9 +375,33 @@ CASES: list[tuple[Code, str, str]] = [
         "w cp_async",
     ),
     (Code.HINT_OF_COPIES, schedule_of(GEMM, "via a cp_async hint a keep, b keep"), "a keep"),
+    (Code.MULTICAST_AXIS, schedule_of(GEMM, "multicast b over k"), "b over k"),
+    (Code.MULTICAST_DEPENDS, schedule_of(GEMM, "multicast b over n by 4"), "b over n by 4"),
+    (Code.MULTICAST_DEPENDS, attention("multicast k over h"), "k over h"),  # by its part g
+    (Code.MULTICAST_OF_COPIES, schedule_of(GEMM, "via b cp_async multicast a over n, b over m"), "b over m"),
+    (
+        Code.MULTICAST_OF_VECTOR,
+        over_rows(
+            "Y[i] = max[j](x[i, j] + w[j]) schedule hopper { multicast w over i }",
+            "input W: f32[N] output Y: f32[M]",
+            tile="x[i, j] = X[i, j] tile w[j] = W[j]",
+        ),
+        "w over i",
+    ),
+    (Code.MULTICAST_DEALT, attention("persistent table multicast k over i"), "k over i"),
+    (Code.MULTICAST_DEALT, schedule_of(text_of("fa3_varlen"), "multicast k over i"), "k over i"),
+    (Code.MULTICAST_APART, SHORTER_BY_HEAD, "k over h"),
+    (
+        Code.MULTICAST_SHARE,
+        schedule_of(GEMM, "block m 64, n 64, k 16 consumers 1 over m multicast b over m by 4"),
+        "b over m by 4",
+    ),
+    (Code.CLUSTER_SIZE, schedule_of(GEMM, "multicast b over m by 3"), "b over m by 3"),
+    (Code.CLUSTER_SIZE, schedule_of(GEMM, "multicast b over m by 16"), "b over m by 16"),
+    (Code.CLUSTER_SIZE, schedule_of(GEMM, "multicast b over m by 4, a over n by 4"), "a over n by 4"),
+    (Code.CLUSTER_COUNTS, schedule_of(SWIGLU, "multicast w1 over m, w2 over m by 4"), "w2 over m by 4"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via C cp_async"), "C cp_async"),
     (Code.DIRECTIVE_UNSUPPORTED, text_of("split_reduction"), "split j by 4"),
-    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "multicast b over m"), "multicast b over m"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "outputs C { grid m }"), "outputs C { grid m }"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "persistent counter"), "persistent counter"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a rows"), "a rows"),
@@ -377,6 +415,12 @@ def test_each_fault_is_refused_where_it_is(code: Code, text: str, place: str) ->
     assert d.code == code.name, d
     assert d.span is not None
     assert underlined(text, d.span) == place
+
+
+def test_a_tile_that_threads_may_have_to_copy_is_not_multicast() -> None:
+    with pytest.raises(TilegenError) as error:
+        lower_all(loaded(schedule_of(GEMM, "via b auto multicast b over m")))
+    assert {d.code for d in error.value.diagnostics} == {"MULTICAST_OF_COPIES"}
 
 
 def test_a_target_without_a_lowering_is_refused_by_name() -> None:

@@ -22,10 +22,16 @@ class BarrierName:
     kind: str  # full | empty
     stage: int
     part: int
+    rank: int | None = None  # of the CTA that has it, in a cluster
 
     def __str__(self) -> str:
         part = f", part {self.part}" if self.part else ""
-        return f"{self.kind} barrier of {self.ring}, stage {self.stage}{part}"
+        return f"{self.kind} barrier of {self.ring}, stage {self.stage}{part}{in_cluster(self.rank)}"
+
+
+def in_cluster(rank: int | None) -> str:
+    """Which CTA of a cluster it is, behind the name of what it has; nothing without a cluster."""
+    return "" if rank is None else f", CTA {rank} of the cluster"
 
 
 @dataclass

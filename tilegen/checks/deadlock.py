@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier
-from tilegen.checks.machine import Machine, part_of
+from tilegen.checks.machine import part_of
 from tilegen.checks.process import Process, Waiting
 from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import Note
@@ -25,17 +25,18 @@ class _Edge:
     why: str
 
 
-def report_deadlock(machine: Machine, processes: Sequence[Process], waiting: dict[str, Waiting]) -> None:
+def report_deadlock(processes: Sequence[Process], waiting: dict[str, Waiting]) -> None:
     """Report the wait cycle among `waiting` (by process name), or the chain that ends at nobody."""
-    if _report_bytes(machine, waiting):
+    if _report_bytes(processes, waiting):
         return
-    edges = {name: _edge(machine, processes, name, wait) for name, wait in waiting.items()}
+    edges = {name: _edge(processes, name, wait) for name, wait in waiting.items()}
     chain = _chain(edges)
     ended = chain[-1].target is not None and chain[-1].target not in waiting
     first = chain[0]
     steps = "; ".join(e.why for e in chain)
     end = f"; {chain[-1].target} has ended" if ended else ""
-    machine.fault(
+    of = next(p for p in processes if p.name == first.source)
+    of.machine.fault(
         Code.PIPELINE_DEADLOCK,
         first.waiting.site,
         notes=tuple(
@@ -45,30 +46,29 @@ def report_deadlock(machine: Machine, processes: Sequence[Process], waiting: dic
     )
 
 
-def _report_bytes(machine: Machine, waiting: dict[str, Waiting]) -> bool:
-    """Report barriers that lack nothing but bytes."""
+def _report_bytes(processes: Sequence[Process], waiting: dict[str, Waiting]) -> bool:
+    """Report barriers that lack nothing but bytes, which nobody is to bring any more."""
     found = False
-    for wait in waiting.values():
+    for name, wait in waiting.items():
         barrier = wait.barrier
-        if isinstance(barrier, MBarrier) and barrier.phase.arrivals >= barrier.count:
-            machine.bytes_fault(barrier.phase.sites[-1], barrier, barrier.done)
+        if isinstance(barrier, MBarrier) and barrier.phase.arrivals >= barrier.count and not _late(processes, barrier):
+            own = next(p for p in processes if p.name == name)
+            own.machine.bytes_fault(barrier.phase.sites[-1], barrier, barrier.done)
             found = True
     return found
 
 
-def _edge(machine: Machine, processes: Sequence[Process], name: str, wait: Waiting) -> _Edge:
+def _edge(processes: Sequence[Process], name: str, wait: Waiting) -> _Edge:
     barrier = wait.barrier
     own = next(p for p in processes if p.name == name)
     if isinstance(barrier, TurnBarrier):
-        others = [p for p in processes if p.role is own.role]
+        others = [p for p in processes if p.role is own.role and p.machine is own.machine]
         before = others[own.index - 1].name
         return _Edge(name, before, wait, f"{name} waits for its turn, which {before} has not handed on")
     if isinstance(barrier, Meeting):
-        late = [p.name for p in processes if p.name not in barrier.arrived]
-        return _Edge(name, late[0], wait, f"{name} waits where all threads meet, and {late[0]} has not come")
-    candidates = [p for p in processes if _serves(machine, p, barrier)]
-    done = barrier.arrived.get(barrier.done, set())
-    late = [p.name for p in candidates if p.name not in done]
+        absent = [p.name for p in processes if p.machine is own.machine and p.name not in barrier.arrived]
+        return _Edge(name, absent[0], wait, f"{name} waits where all threads meet, and {absent[0]} has not come")
+    late = _late(processes, barrier)
     what = f"round {wait.generation} of the {barrier.name}"
     if not late:
         counts = f"{barrier.phase.arrivals} of {barrier.count} arrivals have come, and nobody else arrives there"
@@ -77,10 +77,18 @@ def _edge(machine: Machine, processes: Sequence[Process], name: str, wait: Waiti
     return _Edge(name, late[0], wait, f"{name} waits for {what}, which {late[0]} has not {verb}")
 
 
-def _serves(machine: Machine, process: Process, barrier: MBarrier) -> bool:
-    """Whether the process arrives at this barrier at all."""
+def _late(processes: Sequence[Process], barrier: MBarrier) -> list[str]:
+    """Who is still to arrive, or to load, in the barrier's phase."""
+    done = barrier.arrived.get(barrier.done, set())
+    return [p.name for p in processes if p.name not in done and _serves(p, barrier)]
+
+
+def _serves(process: Process, barrier: MBarrier) -> bool:
+    """Whether the process arrives at this barrier, or loads for it, at all."""
     kind = ir.Expect if barrier.name.kind == "full" else ir.ArriveEmpty
-    ring = machine.plan.ring(barrier.name.ring)
+    ring = process.machine.plan.ring(barrier.name.ring)
+    if all(barrier not in m.barriers.values() for m in process.machine.sharers(ring)):
+        return False
     return any(
         isinstance(o, kind) and o.slot.ring == ring.name and part_of(ring, o.slot, process.index) == barrier.name.part
         for _, o in operations(process.role, process.role_index)

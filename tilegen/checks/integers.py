@@ -47,7 +47,8 @@ def check_integers(plan: ir.Plan, values: Mapping[str, int]) -> None:
                 if name in spans and not _fits(found):
                     host.refuse(Sym(name), found, spans[name])
     for role in plan.roles:
-        scope = _Scope(plan, values, {**known, "warpgroup": (0, role.warpgroups - 1)}, {}, None)
+        launched = {"warpgroup": (0, role.warpgroups - 1), ir.CLUSTER_RANK: (0, plan.cluster - 1)}
+        scope = _Scope(plan, values, {**known, **launched}, {}, None)
         _Role(plan, role, fields).body(role.body, scope)
 
 

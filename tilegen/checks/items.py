@@ -10,6 +10,18 @@ from tilegen.ir import plan as ir
 from tilegen.ir.deal import items_of
 
 
+def names_of(plan: ir.Plan, symbols: Mapping[str, int], cta: int, group: int) -> dict[str, int]:
+    """What is bound where a role of a CTA begins, for one of its warpgroups."""
+    rank = {ir.CLUSTER_RANK: cta % plan.cluster} if plan.cluster > 1 else {}
+    return {**symbols, **rank, "warpgroup": group}
+
+
+def cluster_of(plan: ir.Plan, cta: int) -> range:
+    """The CTAs that run together with one, itself among them."""
+    first = cta - cta % plan.cluster
+    return range(first, first + plan.cluster)
+
+
 def items(
     plan: ir.Plan,
     work: ir.Work,
@@ -19,11 +31,13 @@ def items(
     ctas: int,
     numbers: Numbers,
 ) -> Iterator[dict[str, int]]:
-    """What each item of the CTA binds. A table can pair any two items; a round-robin is one of its deals.
+    """What each item of the CTA, or of its cluster, binds. A table can pair any two items; a round-robin is one of its
+    deals.
 
     `names`: what is bound where the loop stands, `symbols`: what the launch gives.
     """
     table = plan.table
+    cta, ctas = cta // plan.cluster, ctas // plan.cluster
     if table is not None and table.sequences is not None:
         every, costs = items_of(table, symbols, starts_of(table.sequences, symbols))
         for item in range(cta, len(costs), ctas):

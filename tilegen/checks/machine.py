@@ -45,12 +45,14 @@ class Step:
 
 @dataclass
 class Machine:
-    """State shared by a CTA's processes. observe: told of every step that one of them comes to."""
+    """State shared by a CTA's processes. observe: told of every step that one of them comes to. cluster: the machines
+    of all CTAs that run together, by rank; each puts itself there."""
 
     plan: ir.Plan
     cta: int
     regions: Regions
     observe: Callable[[Step], None] | None = None
+    cluster: list[Machine] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     first: Site | None = None  # of the faults
@@ -58,8 +60,10 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.numbers = self.regions.numbers
+        self.rank = self.cta % self.plan.cluster
+        self.cluster.append(self)
         counts = {
-            BarrierName(ring.name, group.kind, stage, part): group.arrivals
+            self._name(ring, group.kind, stage, part): group.arrivals
             for ring in self.plan.rings
             for group in ring.barriers
             for stage in range(ring.depth)
@@ -68,15 +72,16 @@ class Machine:
         threads = sum(r.warpgroups * (1 if r.elected else 2) for r in self.plan.roles)
         processes = sum(r.warpgroups for r in self.plan.roles)
         copying = threads + len(counts)  # then, for each process, its groups of copies: the ends of groups are events
-        self.agents = copying + processes
+        own = copying + processes
+        self.agents, self._next_agent = own * self.plan.cluster, own * self.rank
+        first = self._next_agent + threads
+        self._next_copies = self._next_agent + copying
         self.meeting = Meeting(processes, Clock(self.agents))
         self.barriers = {
-            name: MBarrier(name, threads + n, count, self.agents) for n, (name, count) in enumerate(counts.items())
+            name: MBarrier(name, first + n, count, self.agents) for n, (name, count) in enumerate(counts.items())
         }
         self.turns: dict[int, TurnBarrier] = {}
         self.memory = SharedMemory(self.regions.count, self._memory_fault)
-        self._next_agent = 0
-        self._next_copies = copying
 
     def copies_agent(self) -> int:
         """The agent of the next process's copies."""
@@ -92,8 +97,15 @@ class Machine:
     def barrier(self, slot: ir.Slot, kind: str, position: int, group: int) -> tuple[MBarrier, int]:
         """The barrier of a slot and the generation of a position."""
         ring = self.plan.ring(slot.ring)
-        name = BarrierName(ring.name, kind, position % ring.depth, part_of(ring, slot, group))
+        name = self._name(ring, kind, position % ring.depth, part_of(ring, slot, group))
         return self.barriers[name], position // ring.depth
+
+    def _name(self, ring: ir.Ring, kind: str, stage: int, part: int) -> BarrierName:
+        return BarrierName(ring.name, kind, stage, part, self.rank if self.plan.cluster > 1 else None)
+
+    def sharers(self, ring: ir.Ring) -> list[Machine]:
+        """The CTAs whose slots of a ring are filled and freed together with this one's, by their numbers."""
+        return [self] if ring.sharers is None else [self.cluster[rank] for rank in ring.sharers.ranks(self.rank)]
 
     def turn(self, barrier: int) -> TurnBarrier:
         return self.turns.setdefault(barrier, TurnBarrier())

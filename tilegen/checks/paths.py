@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tilegen.checks.compiled import Numbers
-from tilegen.checks.items import items
+from tilegen.checks.items import cluster_of, items, names_of
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_walk import body_of
 
@@ -21,12 +21,14 @@ class Paths:
         self._turns: dict[int, bool] = {}  # operations by id: the plan keeps them
 
     def of(self, symbols: Mapping[str, int], cta: int, ctas: int) -> tuple[int, ...]:
-        """The way of every role and warpgroup: rounds of loops, branches, products that overwrite."""
+        """The way of every role and warpgroup, in each CTA of the cluster: rounds of loops, branches, products that
+        overwrite."""
         return tuple(
             step
+            for each in cluster_of(self._plan, cta)
             for role in self._plan.roles
             for group in range(role.warpgroups)
-            for step in self._body(role.body, {**symbols, "warpgroup": group}, symbols, cta, ctas)
+            for step in self._body(role.body, names_of(self._plan, symbols, each, group), symbols, each, ctas)
         )
 
     def _body(

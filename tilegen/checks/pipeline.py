@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tilegen.checks.deadlock import report_deadlock
+from tilegen.checks.items import cluster_of
 from tilegen.checks.machine import Event, Machine, Step, StopRun
 from tilegen.checks.process import Process, Waiting
 from tilegen.checks.regions import Regions
@@ -41,7 +42,8 @@ def run(
     regions: Regions | None = None,
     observe: Callable[[Step], None] | None = None,
 ) -> Trace:
-    """Run these CTAs of a verified plan. `symbols`: every size and integer scalar, and sm_count.
+    """Run these CTAs of a verified plan, each with those of its cluster. `symbols`: every size and integer scalar, and
+    sm_count.
 
     `regions`: the plan's, where many runs share it. observe: told of every step of a process. Raises KeyError for a
     symbol that is missing.
@@ -51,18 +53,21 @@ def run(
     events: list[Event] = []
     diagnostics: dict[Diagnostic, None] = {}
     first: tuple[int, Site] | None = None
-    for cta in ctas:
-        machine = Machine(plan, cta, regions, observe)
+    for cluster in dict.fromkeys(cluster_of(plan, cta) for cta in ctas):
+        machines: list[Machine] = []
+        for cta in cluster:
+            Machine(plan, cta, regions, observe, machines)
         try:
-            _run_cta(machine, symbols, count)
+            _run_together(machines, symbols, count)
         except (ZeroDivisionError, DealError) as error:
             what = str(error) if isinstance(error, DealError) else "it divides by 0"
             reason = f"at sizes that a launch may have, {what}"
             diagnostics[fault(Code.INVALID_PLAN, None, reason=reason, line=plan.name)] = None
-        events += machine.events
-        diagnostics.update(dict.fromkeys(machine.diagnostics))
-        if first is None and machine.first is not None:
-            first = cta, machine.first
+        for machine in machines:
+            events += machine.events
+            diagnostics.update(dict.fromkeys(machine.diagnostics))
+            if first is None and machine.first is not None:
+                first = machine.cta, machine.first
     return Trace(tuple(events), tuple(diagnostics), first)
 
 
@@ -73,9 +78,11 @@ def check(plan: ir.Plan, symbols: Mapping[str, int]) -> list[Diagnostic]:
     return list(run(plan, symbols, chosen).diagnostics)
 
 
-def _run_cta(machine: Machine, symbols: Mapping[str, int], ctas: int) -> None:
+def _run_together(machines: list[Machine], symbols: Mapping[str, int], ctas: int) -> None:
+    """Run the CTAs of a cluster, or a single one."""
     processes = [
         Process(machine, role, index, group, ctas, symbols)
+        for machine in machines
         for index, role in enumerate(machine.plan.roles)
         for group in range(role.warpgroups)
     ]
@@ -95,11 +102,12 @@ def _run_cta(machine: Machine, symbols: Mapping[str, int], ctas: int) -> None:
                 else:
                     waiting[name] = found
             if not moved:
-                report_deadlock(machine, processes, waiting)
+                report_deadlock(processes, waiting)
                 return
     except StopRun:
         return
-    _report_unread(machine, processes)
+    for machine in machines:
+        _report_unread(machine, [p for p in processes if p.machine is machine])
 
 
 def _report_unread(machine: Machine, processes: list[Process]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilegen.checks.accumulators import Accumulators
-from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier
-from tilegen.checks.items import items
+from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier, in_cluster
+from tilegen.checks.items import items, names_of
 from tilegen.checks.machine import Event, Machine, Step, StopRun, part_of
 from tilegen.checks.regions import operands
 from tilegen.checks.shared import Flight, Site
@@ -64,9 +64,10 @@ class Process:
     def __post_init__(self) -> None:
         self.group = self.machine.group(self.role)
         self.copies = self.machine.copies_agent()
-        self.name = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
+        own = self.role.name if self.role.warpgroups == 1 else f"{self.role.name} {self.index}"
+        self.name = own + in_cluster(self.machine.rank if self.machine.plan.cluster > 1 else None)
         self.cursors = {c.name: 0 for c in self.role.cursors}
-        self.values = {**self.symbols, "warpgroup": self.index}
+        self.values = names_of(self.machine.plan, self.symbols, self.machine.cta, self.index)
         self.accumulators = Accumulators(self.role, self.role_index, self.machine.regions)
 
     def run(self) -> Iterator[Waiting]:
@@ -241,28 +242,51 @@ class Process:
         barrier.waits.setdefault(generation, []).append((self.group.stamp(), site))
 
     def _release(self, slot: ir.Slot, site: Site) -> None:
-        barrier, generation = self._barrier(slot, "empty", site)
-        ring = self.machine.plan.ring(slot.ring)
+        ring, position = self.machine.plan.ring(slot.ring), self.cursors[slot.cursor]
+        self._event(site, position)
         count = self.role.releases(ring)
         if self.role.frees_by_warp(ring):
             self.group.stamp()
-            self.machine.arrive(site, barrier, generation, self.group.union(), self.group.common(), count)
+            everyone, each = self.group.union(), self.group.common()
         else:
             self.group.stamp_lead()
-            self.machine.arrive(site, barrier, generation, self.group.lead, self.group.lead, count)
+            everyone = each = self.group.lead
+        for cta in self.machine.sharers(ring):
+            barrier, generation = cta.barrier(slot, "empty", position, self.index)
+            self.machine.arrive(site, barrier, generation, everyone, each, count)
 
     def _load(self, load: ir.TmaLoad, site: Site) -> None:
-        barrier, generation = self._barrier(load.slot, "full", site)
-        barrier.loaded[generation] = barrier.loaded.get(generation, 0) + load.bytes
-        if barrier.done > generation:
-            self.machine.bytes_fault(site, barrier, generation)
+        ring, position = self.machine.plan.ring(load.slot.ring), self.cursors[load.slot.cursor]
+        self._event(site, position)
+        stage, part, content = self._place(load.slot)
+        sharers = self.machine.sharers(ring)
+        pieces = self.machine.regions.of_access(
+            self.role, load, stage, part, self.index, sharers.index(self.machine) if ring.sharers else 0
+        )
+        for cta in sharers:
+            barrier, generation = cta.barrier(load.slot, "full", position, self.index)
+            barrier.loaded[generation] = barrier.loaded.get(generation, 0) + load.bytes
+            if barrier.done > generation:
+                self.machine.bytes_fault(site, barrier, generation)
+                raise StopRun
+            if cta is not self.machine:
+                self._check_remote(site, barrier, generation)
+            # over when the barrier's phase ends, and known to those who wait for that
+            stamps = ((barrier.agent, generation + 1),)
+            cta.memory.write(site, pieces, content, stamps, self.group.lead, True)
+            barrier.phase.clock.join(self.group.lead)
+            self.machine.settle(barrier)
+
+    def _check_remote(self, site: Site, barrier: MBarrier, generation: int) -> None:
+        """Bytes that come to another CTA count in the phase that its barrier is in then."""
+        barrier.arrived.setdefault(generation, set()).add(site.process)
+        if barrier.done != generation or not barrier.knows_before(self.group.lead, generation):
+            some_order = ", in some order of events" if barrier.done == generation else ""
+            current = f"{barrier.done if not some_order else generation - 1}{some_order}"
+            self.machine.fault(
+                Code.PIPELINE_ARRIVALS, site, barrier=str(barrier.name), generation=generation, current=current
+            )
             raise StopRun
-        pieces, content = self._slot(load, load.slot)
-        # over when the barrier's phase ends, and known to those who wait for that
-        stamps = ((barrier.agent, generation + 1),)
-        self.machine.memory.write(site, pieces, content, stamps, self.group.lead, True)
-        barrier.phase.clock.join(self.group.lead)
-        self.machine.settle(barrier)
 
     def _copy(self, copy: ir.CopyTile, site: Site) -> None:
         # writes of threads: over for those who learn of the signal, which comes after them

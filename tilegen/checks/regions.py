@@ -27,11 +27,14 @@ class Regions:
         self.touched: dict[int, dict[int, tuple[frozenset[str], frozenset[str]]]] = {}  # of accumulators, by role
         self._cache: dict[tuple[int | str, ...], tuple[int, ...]] = {}  # operations by id: the plan keeps them
 
-    def of_access(self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int) -> tuple[int, ...]:
-        """Pieces that an operation touches in this stage and part, run by warpgroup `group` of its role."""
-        key = (id(operation), role.name, stage, part, group)
+    def of_access(
+        self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int, number: int = 0
+    ) -> tuple[int, ...]:
+        """Pieces that an operation touches in this stage and part, run by warpgroup `group` of its role, in the CTA of
+        this number among those that share."""
+        key = (id(operation), role.name, stage, part, group, number)
         if key not in self._cache:
-            self._cache[key] = self._pieces(self._access(role, operation, stage, part, group))
+            self._cache[key] = self._pieces(self._access(role, operation, stage, part, group, number))
         return self._cache[key]
 
     def of_operand(
@@ -53,9 +56,11 @@ class Regions:
         cuts: set[int] = set()
         for role, _, operation in all_operations(self._plan):
             if isinstance(operation, Access):
+                shares = self._plan.ring(operation.slot.ring).shares if isinstance(operation, ir.TmaLoad) else 1
                 for stage, part, group in self._places(role, self._buffer(operation)):
-                    for interval in self._access(role, operation, stage, part, group):
-                        cuts.update(interval)
+                    for number in range(shares):
+                        for interval in self._access(role, operation, stage, part, group, number):
+                            cuts.update(interval)
             elif isinstance(operation, ir.AnyMma):
                 for operand, extent in operands(operation):
                     for stage, part, group in self._places(role, self._operand_buffer(operand)):
@@ -91,11 +96,16 @@ class Regions:
             return self._ring_buffer(operation.slot)
         return self._plan.buffer(operation.buffer)
 
-    def _access(self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int) -> Iterable[Interval]:
+    def _access(
+        self, role: ir.RolePlan, operation: Access, stage: int, part: int, group: int, number: int
+    ) -> Iterable[Interval]:
         buffer = self._buffer(operation)
         base = _copy(buffer, stage, part)
         match operation:
-            case ir.TmaLoad(_, _, _, offset, size) | ir.TmaStore(_, _, _, offset, size):
+            case ir.TmaLoad(_, _, _, offset, size):
+                start = base + offset + operation.share * number
+                yield start, start + size
+            case ir.TmaStore(_, _, _, offset, size):
                 yield base + offset, base + offset + size
             case ir.CopyTile() | ir.WriteShared() | ir.ScanSlot():
                 yield from _rows(buffer, base, 0, buffer.rows, buffer.cols)

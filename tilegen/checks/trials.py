@@ -16,7 +16,7 @@ from tilegen.ir.plan_walk import all_operations, uniforms
 from tilegen.ir.uniform import Int, Op, Sym, Uniform, evaluate, symbols
 from tilegen.syntax.span import Span
 
-ITEMS = 3  # consecutive work items that a CTA goes through
+ITEMS = 3  # consecutive work items that a CTA, or a cluster, goes through
 SEQUENCES = 3  # where items are made of such
 SKEW = 2  # rounds by which roles may be apart beside what a ring holds
 # Sizes that vary over their whole list, each value with each; the others take two values, all the first or all the
@@ -76,7 +76,7 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
         trial = {n: values[n][choice[-1]] for n in names} | dict(zip(varied, choice, strict=False))
         if plan.table is not None and plan.table.sequences is not None:
             trial |= _with_lengths(plan.table.sequences, trial, values)
-        trial["sm_count"] = max(1, -(-_items(plan, trial) // ITEMS))
+        trial["sm_count"] = plan.cluster * max(1, -(-_items(plan, trial) // ITEMS))
         yield trial
 
 

@@ -523,6 +523,42 @@ class Code(enum.Enum):
         "{tile} is read element by element, without the TMA engine, and takes no hint",
         ("leave the hint out", "give hints to tiles that a product reads"),
     )
+    MULTICAST_AXIS = Entry(
+        "{axis} is not in the grid, so no CTAs stand next to each other along it",
+        ("name a grid axis that the tile does not depend on",),
+    )
+    MULTICAST_DEPENDS = Entry(
+        "{tile} is another one at each position of {axis}, so CTAs along it have nothing to share",
+        ("name a grid axis that the tile does not depend on",),
+    )
+    MULTICAST_OF_COPIES = Entry(
+        "{tile} is copied by threads, each CTA's for itself",
+        ("bring it by TMA: leave out `via {tile} cp_async` or `via {tile} auto`", "leave `multicast` out"),
+    )
+    MULTICAST_OF_VECTOR = Entry(
+        "{tile} is read element by element, without shared memory, so nothing is loaded for others",
+        ("leave `multicast` out", "name a tile that a product reads"),
+    )
+    MULTICAST_DEALT = Entry(
+        "with {why} a CTA's items are dealt to it alone, so no cluster goes through the same ones to share {tile}",
+        ("write `persistent static`, or no `persistent`, for tensors without ragged sizes", "leave `multicast` out"),
+    )
+    MULTICAST_APART = Entry(
+        "CTAs along {axis} cannot load {tile} together: {what} depends on where along {axis} a CTA is",
+        ("name an axis of the rows, or one that the domain does not bound the loop by", "leave `multicast` out"),
+    )
+    MULTICAST_SHARE = Entry(
+        "the {count} CTAs of a cluster cannot share out {tile}, of which each loads a part",
+        ("choose another block", "share it among fewer CTAs: `by 2`"),
+    )
+    CLUSTER_SIZE = Entry(
+        "a cluster of so many CTAs cannot be had",
+        ("share tiles among fewer CTAs: `by 2`", "leave one `multicast` out"),
+    )
+    CLUSTER_COUNTS = Entry(
+        "a cluster has one number of CTAs along {axis}",
+        ("write the same number for each tile shared along {axis}",),
+    )
     DIRECTIVE_UNSUPPORTED = Entry(
         "the directive `{directive}` is understood, but not carried out for {target} yet",
         ("leave it out: it changes speed, never results",),

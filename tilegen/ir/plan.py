@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.uniform import Int, Op, Sym, Uniform
+from tilegen.ir.uniform import Int, Op, Sym, Uniform, op
 from tilegen.syntax.span import Span
 
 WARPS = 4  # of a warpgroup
+CLUSTER_RANK = "cluster.rank"  # the name of a CTA's number in its cluster
 ASYNCHRONOUS = (16, 8, 4)  # bytes that a thread can have copied to shared memory without waiting for them
 
 # ---- what the kernel is given ----------------------------------------------------------------------
@@ -176,6 +177,24 @@ class RingBarriers:
 
 
 @dataclass(frozen=True)
+class Sharers:
+    """CTAs of a cluster whose rings hold the same: `count` of them, `stride` ranks apart. The nth has the number n."""
+
+    count: int
+    stride: int
+
+    @property
+    def number(self) -> Uniform:
+        """Of the CTA at hand."""
+        return op("mod", op("floordiv", CLUSTER_RANK, self.stride), self.count)
+
+    def ranks(self, rank: int) -> tuple[int, ...]:
+        """Of those that share with the CTA of this rank, itself among them."""
+        first = rank - rank // self.stride % self.count * self.stride
+        return tuple(first + n * self.stride for n in range(self.count))
+
+
+@dataclass(frozen=True)
 class Ring:
     """A buffer with a full and an empty mbarrier for each stage and part; with none (no arrivals, release "none") where
     those who read a slot have filled it, wait for their own copies and meet.
@@ -183,6 +202,9 @@ class Ring:
     full: `full_arrivals` arrivals plus the expected bytes, if TMA fills it; empty: `empty_arrivals` arrivals, of one
     thread a warpgroup (`release` "warpgroup") or of one a warp ("warp"; always of a role that has only some warps of
     its warpgroup). Barrier of stage s, part p: offset + 8 * (s * parts + p).
+
+    sharers: each of these CTAs has TMA bring a share of a tile to all of them, so a full barrier sees the bytes of all
+    shares, and a slot is freed on the empty barrier of each: `empty_arrivals` counts the consumers of them all.
     """
 
     name: str
@@ -197,6 +219,12 @@ class Ring:
     bytes: int  # of a tile; expected by a full barrier each time, where TMA brings them
     span: Span
     scan: Scan | None = None
+    sharers: Sharers | None = None
+
+    @property
+    def shares(self) -> int:
+        """How many CTAs fill a slot together."""
+        return 1 if self.sharers is None else self.sharers.count
 
     @property
     def barriers(self) -> tuple[RingBarriers, ...]:
@@ -394,8 +422,9 @@ class LetFloat:
 
 @dataclass(frozen=True)
 class Work:
-    """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA;
-    table: the items that the table lists for the CTA, and `fields`, some of its own, from the item's row in it."""
+    """The loop over work items: binds `index`. static: index = CTA, CTA + CTAs, … < total; single: index = CTA (where
+    CTAs form clusters, numbers of clusters); table: the items that the table lists for the CTA, and `fields`, some of
+    its own, from the item's row in it."""
 
     index: str
     total: Uniform
@@ -451,7 +480,8 @@ class Expect:
 class TmaLoad:
     """Issue one box: coordinates innermost first, to `offset` bytes inside the slot; completes on its full barrier.
 
-    hint: how long L2 is to hold on to it: "keep" (evicted last), "stream" (first) or "" (no hint).
+    hint: how long L2 is to hold on to it: "keep" (evicted last), "stream" (first) or "" (no hint). Where the ring has
+    sharers, the box comes to all of them, `share` bytes further for each number of this CTA among them.
     """
 
     descriptor: str
@@ -462,6 +492,7 @@ class TmaLoad:
     span: Span
     statement: str = ""
     hint: str = ""
+    share: int = 0
 
 
 @dataclass(frozen=True)
@@ -1141,7 +1172,8 @@ class Plan:
 
     `dependent`: a launch may begin under the end of the one before it on its stream; it waits for that one before any
     thread touches the tensors. `registers_at_entry`: what the compiler gives each thread before SetRegisters. `notes`:
-    what the compiler mended or chose, in words.
+    what the compiler mended or chose, in words. `cluster`: CTAs that run together, of consecutive numbers; they do each
+    work item together, begin when the barriers of all are made, and end together.
     """
 
     name: str
@@ -1161,6 +1193,7 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     dependent: bool = False
     guard: Int | Sym | Op | None = None
+    cluster: int = 1
 
     def descriptor(self, name: str) -> Descriptor:
         return next(d for d in self.descriptors if d.name == name)

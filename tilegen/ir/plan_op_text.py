@@ -123,7 +123,8 @@ def _movement(operation: ir.Operation) -> str:
     match operation:
         case ir.TmaLoad(descriptor, coordinates, slot, offset, size):
             moved = f"{_at(descriptor, coordinates)} -> {slot_text(slot)} + {offset}, {size} bytes"
-            return f"tma_load {moved}{_hint(operation.hint)}"
+            share = f", share {operation.share} bytes apart" if operation.share else ""
+            return f"tma_load {moved}{share}{_hint(operation.hint)}"
         case ir.CopyTile(tensor, index, slot, steps, col_dim, col_limit, width):
             along = f"{_rows(steps, '')}, " if steps else ""
             return (

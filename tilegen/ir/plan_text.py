@@ -37,6 +37,8 @@ def plan_lines(plan: ir.Plan) -> Iterator[Line]:
         ("size",),
         None,
     )
+    if plan.cluster > 1:
+        yield Line(f"  clusters of {plan.cluster} CTAs", ("plan",), None)
     if plan.dependent:
         yield Line("  launched under the end of the launch before", ("plan",), None)
     for note in plan.notes:
@@ -183,10 +185,15 @@ def _ring(ring: ir.Ring) -> Line:
     return Line(
         f"  {ring.name}: depth {ring.depth}{parts} in {ring.buffer}; full: arrivals {ring.full_arrivals}{brought}; "
         f"empty: arrivals {ring.empty_arrivals}, one a {ring.release}"
-        + (f" and scanner's warp; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else ""),
+        + (f" and scanner's warp; clean: arrivals {ring.scan.arrivals}, one a warp" if ring.scan else "")
+        + (f"; with {_sharers(ring.sharers)}" if ring.sharers else ""),
         ("ring", ring.name),
         ring.span,
     )
+
+
+def _sharers(sharers: ir.Sharers) -> str:
+    return f"{sharers.count} CTAs, {sharers.stride} rank{'s' if sharers.stride > 1 else ''} apart"
 
 
 def _role(role: ir.RolePlan, index: int) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_rules import (
+    clusters,
     fences,
     groups,
     memory,
@@ -57,7 +58,7 @@ def verify(plan: Plan) -> None:
     Expressions, names and the structure of the roles come first; the other rules are checked where those hold.
     """
     _raise(plan, uniforms.check(plan), names.check(plan), sequences.check(plan))
-    _raise(plan, roles.check(plan), memory.check(plan), shapes.check_fragments(plan))
+    _raise(plan, roles.check(plan), clusters.check(plan), memory.check(plan), shapes.check_fragments(plan))
     _raise(plan, *(rule.check(plan) for rule in (shapes, slots, groups, tokens, fences, values)))
 
 

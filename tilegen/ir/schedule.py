@@ -181,10 +181,11 @@ class Hint:
 
 @dataclass(frozen=True)
 class Multicast:
-    """`multicast k over i`: one load serves a cluster of CTAs along a grid axis."""
+    """`multicast k over i by 2`: one load serves a cluster of so many CTAs along a grid axis."""
 
     tile: str
     axis: str
+    count: int
     span: Span
 
 

@@ -11,9 +11,12 @@ iteration t - k; the loop is laid out for t = 0 … n-1+max(k), each step presen
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 from tilegen.ir.folded import FoldedOp, FoldedProgram
+from tilegen.ir.plan import CLUSTER_RANK
+from tilegen.ir.uniform import Uniform, op
 from tilegen.syntax.span import Span
 
 
@@ -98,7 +101,7 @@ class TileBuffer:
     scan: blocks that a domain cuts are looked through, and entries that are no finite numbers kept from rows that do
     not see them. hint: how long L2 holds on to what is brought: "keep", "stream" or "" (as it does by itself).
     mover: "tma", or "cp_async": threads copy it, at most `width` bytes at once, which the tensor's rows begin at
-    multiples of.
+    multiples of. multicast: the cluster's axis along which CTAs share the tile, each loading a part for all; or "".
     """
 
     tile: str
@@ -109,6 +112,7 @@ class TileBuffer:
     hint: str = ""
     mover: str = "tma"
     width: int = 16
+    multicast: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,15 @@ class Workers:
     def names(self) -> str:
         """The axes of the rows, in words."""
         return " and ".join(self.axes)
+
+
+@dataclass(frozen=True)
+class ClusterAxis:
+    """`count` CTAs of a cluster stand next to each other along a grid axis: each has one of as many blocks."""
+
+    axis: str
+    count: int
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,7 @@ class Scheduled:
     span: Span
     dependent: bool = False  # a launch may begin under the end of the one before it on its stream
     placed: tuple[str, ...] = ()  # computed first factors of products that stand in shared memory, not in registers
+    cluster: tuple[ClusterAxis, ...] = ()  # the CTAs that run together, numbered along the first axis first
 
     def role(self, axis: str) -> AxisRole:
         return next(r for r in self.roles if r.axis == axis)
@@ -184,6 +198,24 @@ class Scheduled:
 
     def store(self, output: str) -> Store:
         return next(s for s in self.stores if s.output == output)
+
+    @property
+    def cluster_size(self) -> int:
+        return prod(c.count for c in self.cluster)
+
+    def clustered(self, axis: str) -> int:
+        """How many CTAs of a cluster stand along an axis."""
+        return next((c.count for c in self.cluster if c.axis == axis), 1)
+
+    def cluster_stride(self, axis: str) -> int:
+        """By how much the ranks of two CTAs that are neighbours along an axis differ."""
+        before = [c.count for c in self.cluster[: [c.axis for c in self.cluster].index(axis)]]
+        return prod(before)
+
+    def place_in_cluster(self, axis: str) -> Uniform:
+        """Which of the cluster's blocks along an axis the CTA has."""
+        place = op("floordiv", CLUSTER_RANK, self.cluster_stride(axis))
+        return place if axis == self.cluster[-1].axis else op("mod", place, self.clustered(axis))
 
     def op(self, name: str) -> FoldedOp:
         return self.program.op(name)

@@ -20,6 +20,8 @@ def print_scheduled(s: Scheduled) -> str:
     if o.group is not None:
         axis, size, count = o.group
         lines.append(f"group: {axis} by {f'{size} bytes' if size is not None else count}")
+    if s.cluster:
+        lines.append(f"cluster: {', '.join(f'{c.count} CTAs along {c.axis}' for c in s.cluster)}")
     if s.dependent:
         lines.append("launch: under the end of the one before")
     if s.turns:
@@ -32,6 +34,7 @@ def print_scheduled(s: Scheduled) -> str:
     for t in s.tiles:
         how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}{_hint(t.hint)}"
         by = f", by copies of {t.width} bytes" if t.mover == "cp_async" else ""
+        by += f", loaded together along {t.multicast}" if t.multicast else ""
         lines.append(f"  {t.tile}: depth {t.depth}{how}{by}")
     lines += ["", "stores"]
     for store in s.stores:

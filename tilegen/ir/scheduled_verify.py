@@ -19,7 +19,7 @@ def verify(s: Scheduled) -> None:
     again); products stand in batches and nothing else does; distances are 0 or more, and only operations of one
     loop have them; every axis has one role, grid axes are ordered once each; turns name products; computed
     factors of products alone are placed; every output has a store and rings have stages; tiles have a mover, and hints
-    only if that is TMA.
+    and sharers, along an axis of the cluster, only if that is TMA; clusters stand along grid axes.
     """
     verify_folded(s.program)
     faults: list[str] = []
@@ -53,6 +53,14 @@ def verify(s: Scheduled) -> None:
     faults += [f"the ring of {t.tile} has no stage" for t in s.tiles if t.depth < 1]
     faults += [f"{t.tile} has no mover {t.mover}" for t in s.tiles if t.mover not in ("tma", "cp_async")]
     faults += [f"{t.tile} has a hint, and no TMA to take it" for t in s.tiles if t.hint and t.mover != "tma"]
+    named = [c.axis for c in s.cluster]
+    faults += [f"a cluster stands along {a}, which is not in the grid" for a in named if a not in grid]
+    faults += [f"a cluster has {a} twice" for a in set(named) if named.count(a) > 1]
+    faults += [
+        f"{t.tile} is shared along {t.multicast}, without a cluster or TMA"
+        for t in s.tiles
+        if t.multicast and (t.multicast not in named or t.mover != "tma")
+    ]
     outputs = sorted(t.name for t in s.program.tile.tensors if t.output)
     if sorted(x.output for x in s.stores) != outputs:
         faults.append("not every output has one store")

@@ -270,8 +270,8 @@ def directive_text(directive: sched.Directive) -> str:
             return f"via {tile} {mover}"
         case sched.Hint(name, how):
             return f"hint {name} {how}"
-        case sched.Multicast(tile, axis):
-            return f"multicast {tile} over {axis}"
+        case sched.Multicast(tile, axis, count):
+            return f"multicast {tile} over {axis} by {count}"
         case sched.Place(name, where):
             return f"place {name} {where}"
         case sched.Registers(consumer, producer):

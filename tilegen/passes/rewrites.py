@@ -15,6 +15,7 @@ from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.ir.tile import Affine
+from tilegen.passes.clusters import multicast
 from tilegen.passes.factors import factors_of
 from tilegen.passes.guard import with_parts
 from tilegen.passes.order import check_order
@@ -427,10 +428,10 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Via: via,
     directives.Alias: alias,
     directives.Hint: hint,
+    directives.Multicast: multicast,
 }
 _SPELLING: dict[type, str] = {
     directives.SplitReduction: "split",
-    directives.Multicast: "multicast",
     directives.Outputs: "outputs",
 }
 _UNSUPPORTED = tuple(_SPELLING)

@@ -32,13 +32,14 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A kernel on one device, ready to launch."""
+    """A kernel on one device, ready to launch. sms: multiprocessors that its CTAs, one on each, can be on at once."""
 
     function: int  # CUfunction
     module: int  # CUmodule: unloaded only when the process ends
     device: DeviceInfo
     threads: int
     shared_bytes: int
+    sms: int
 
 
 @cache
@@ -160,9 +161,9 @@ def check_machine(device: int, machine: Machine) -> DeviceInfo:
     return info
 
 
-def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int) -> Loaded:
-    """Load a kernel onto a device that runs its machine's code, allowed its dynamic shared memory. Raises
-    TilegenError."""
+def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int, cluster: int = 1) -> Loaded:
+    """Load a kernel onto a device that runs its machine's code, allowed its dynamic shared memory. `cluster`: CTAs of a
+    cluster. Raises TilegenError."""
     info = device_info(device)
     driver = _driver()
     with current(device):
@@ -171,14 +172,25 @@ def load(cubin: bytes, entry: str, device: int, threads: int, shared_bytes: int)
         most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         what = f"reserve {shared_bytes} bytes of shared memory"
         call(what, driver.cuFuncSetAttribute(function, most, shared_bytes))
-    return Loaded(int(function), int(module), info, threads, shared_bytes)
+        sms = info.sm_count if cluster == 1 else cluster * _clusters(function, cluster, threads, shared_bytes)
+    return Loaded(int(function), int(module), info, threads, shared_bytes, sms)
+
+
+def _clusters(function: Any, size: int, threads: int, shared_bytes: int) -> int:
+    """How many clusters run at once: a cluster stands within a group of multiprocessors, which it need not divide."""
+    driver = _driver()
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = size, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+    config.sharedMemBytes = shared_bytes
+    return int(call("place clusters of CTAs", driver.cuOccupancyMaxActiveClusters(function, config)))
 
 
 def beside(loaded: Loaded, entry: str, threads: int) -> Loaded:
     """Another kernel of the same cubin, without dynamic shared memory."""
     with current(loaded.device.index):
         function = call(f"find the kernel {entry}", _driver().cuModuleGetFunction(loaded.module, entry.encode()))
-    return Loaded(int(function), loaded.module, loaded.device, threads, 0)
+    return Loaded(int(function), loaded.module, loaded.device, threads, 0, loaded.device.sm_count)
 
 
 def in_use() -> bool:

@@ -106,7 +106,7 @@ class Executable:
     def bound(self, views: Mapping[str, ArrayView], numbers: Numbers) -> tuple[driver.Loaded, Binding]:
         """The kernel on the GPU that holds these arrays, and its arguments."""
         kernel = self._on(int(next(iter(views.values())).device.removeprefix("cuda:")))
-        device = Device(kernel.device.sm_count, encode_cached, partial(self._upload, kernel.device.index))
+        device = Device(kernel.sms, encode_cached, partial(self._upload, kernel.device.index))
         with driver.current(kernel.device.index):
             binding = bind(self.plan, views, numbers.sizes, partial(self._dispatch, numbers), device, self._spans)
         return kernel, binding
@@ -150,7 +150,7 @@ class Executable:
             plan, machine = self.plan, MACHINES[self.plan.target]
             architecture = machine.architecture_on(driver.check_machine(device, machine).capability)
             cubin = self._cubin(architecture)
-            loaded = driver.load(cubin, self.entries[0], device, plan.threads, plan.shared_bytes)
+            loaded = driver.load(cubin, self.entries[0], device, plan.threads, plan.shared_bytes, plan.cluster)
             self._loaded[device] = loaded
         return loaded
 

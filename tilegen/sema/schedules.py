@@ -142,6 +142,11 @@ class _Directives:
             return ir.Group(self.name(axis, "axis"), number * scale, None, node.span)
         return ir.Group(self.name(axis, "axis"), None, self.count(count), node.span)
 
+    def multicast(self, node: ast.Directive) -> ir.Multicast:
+        tile, axis, *by = node.args
+        count = self.count(by[0]) if by else 2
+        return ir.Multicast(self.name(tile, "tile"), self.name(axis, "axis"), count, node.span)
+
     def option(self, node: ast.Directive) -> ir.Option:
         name, value = node.args
         assert isinstance(name, ast.Ident)
@@ -217,7 +222,7 @@ _MAKERS: dict[str, _Maker] = {
     "split": lambda d, n: ir.SplitReduction(d.name(n.args[0], "axis"), d.count(n.args[1]), n.span),
     "via": lambda d, n: ir.Via(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "via"), n.span),
     "hint": lambda d, n: ir.Hint(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "hint"), n.span),
-    "multicast": lambda d, n: ir.Multicast(d.name(n.args[0], "tile"), d.name(n.args[1], "axis"), n.span),
+    "multicast": _Directives.multicast,
     "place": lambda d, n: ir.Place(d.name(n.args[0], *_HELD), d.word(n.args[1], "place"), n.span),
     "registers": lambda d, n: ir.Registers(d.count(n.args[0]), d.count(n.args[1]), n.span),
     "exact_max": lambda d, n: ir.Option("exact_max", None, n.span),

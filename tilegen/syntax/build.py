@@ -212,6 +212,13 @@ class Builder(Transformer[Token, Any]):
     via = _each("via")
     hint = _each("hint")
     place = _each("place")
+
+    def sharing(self, meta: Meta, parts: list[Any]) -> ast.Directive:
+        return ast.Directive("multicast", tuple(p for p in parts if p is not None), (), self.span(meta))
+
+    def multicast(self, _: Meta, parts: list[ast.Directive]) -> list[ast.Directive]:
+        return parts
+
     consumers = _plain("consumers")
     late = _plain("late")
     ahead = _plain("ahead")
@@ -229,7 +236,6 @@ class Builder(Transformer[Token, Any]):
     stream = _plain("stream")
     hold = _plain("hold")
     split_reduction = _plain("split")
-    multicast = _plain("multicast")
     registers = _plain("registers")
     exact_max = _plain("exact_max")
     skip_rows = _plain("skip_rows")

@@ -26,7 +26,7 @@ _LINES: tuple[tuple[type, ...], ...] = (
     (say.Persistent, say.Order, say.Group, say.SplitReduction),
     (say.Outputs,),
 )
-_LISTS = ("block", "stages", "via", "hint", "place")  # keywords that take several items
+_LISTS = ("block", "stages", "via", "hint", "multicast", "place")  # keywords that take several items
 
 
 def lines(directives: Iterable[Directive]) -> list[str]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from tilegen.checks.compiled import Numbers
-from tilegen.checks.items import items
+from tilegen.checks.items import cluster_of, items, names_of
 from tilegen.checks.machine import part_of
 from tilegen.checks.movement.algebra import Algebra, digits
 from tilegen.checks.movement.boxes import Box, Layouts, MixedBoxes, Tile
@@ -81,10 +82,10 @@ class Movement:
         extents = {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors}
         if whole:
             counts = {t.name: np.zeros(extents[t.name], np.int64) for t in self.plan.tensors if t.output}
-        for cta in ctas:
-            slots = Slots()
+        for cluster in dict.fromkeys(cluster_of(self.plan, cta) for cta in ctas):
+            slots = [Slots() for _ in cluster]
             for index, role in enumerate(self.plan.roles):
-                for group in range(role.warpgroups):
+                for cta, group in product(cluster, range(role.warpgroups)):
                     walker = _Walker(self, role, index, group, cta, count, symbols, slots, extents, counts)
                     try:
                         walker.body(role.body, ("role", index))
@@ -167,14 +168,16 @@ class _Walker:
         cta: int,
         ctas: int,
         symbols: Mapping[str, int],
-        slots: Slots,
+        slots: list[Slots],  # of the CTAs that run together, by rank
         extents: dict[str, tuple[int, ...]],
         counts: dict[str, Array] | None,
     ) -> None:
         self.m, self.plan, self.role, self.group = movement, movement.plan, role, group
-        self.cta, self.ctas, self.symbols, self.slots = cta, ctas, symbols, slots
+        self.cta, self.ctas, self.symbols = cta, ctas, symbols
+        self.rank, self.cluster = cta % self.plan.cluster, slots
+        self.slots = slots[self.rank]
         self.name = role.name if role.warpgroups == 1 else f"{role.name} {group}"
-        self.names: dict[str, int] = {**symbols, "warpgroup": group}
+        self.names = names_of(self.plan, symbols, cta, group)
         self.cursors = {c.name: 0 for c in role.cursors}
         self.fragments = {f.name: f for f in role.fragments}
         self.storage = {f.name: f.storage or f.name for f in role.fragments}
@@ -302,8 +305,12 @@ class _Walker:
         return slot.ring, part_of(ring, slot, self.group), self.cursors[slot.cursor]
 
     def tma_load(self, o: ir.TmaLoad) -> None:
-        box = self._box(o, o.slot.ring)
-        self.slots.loads.setdefault(self.key(o.slot), []).append((o, box))
+        sharers = self.plan.ring(o.slot.ring).sharers
+        ranks = (self.rank,) if sharers is None else sharers.ranks(self.rank)
+        offset = o.offset + o.share * ranks.index(self.rank)
+        box = replace(self._box(o, o.slot.ring), offset=offset)
+        for rank in ranks:
+            self.cluster[rank].loads.setdefault(self.key(o.slot), []).append((o, box))
         d = self.plan.descriptor(o.descriptor)
         size = self.plan.tensor(d.tensor).dtype.bytes * int(np.prod([x.box for x in d.dims]))
         if size != o.bytes:

@@ -1,4 +1,4 @@
-"""Named barriers (bar, barrier), the cluster barrier of a cluster of one, and bar.warp.sync."""
+"""Named barriers (bar, barrier), the cluster barrier, and bar.warp.sync."""
 
 from __future__ import annotations
 
@@ -34,15 +34,12 @@ Reduction = tuple[Callable[[Unit, Group, Named], None], Callable[[Unit, int, Nam
 
 
 class NamedBarriers:
-    """The sixteen barriers of a CTA, and its cluster barrier."""
+    """The sixteen barriers of a CTA."""
 
     def __init__(self, cta: Cta) -> None:
         self._cta = cta
         self._in_use: dict[int, Named] = {}
         self._deliver: dict[int, list[tuple[Unit, int, Callable[[Unit, int, Named], None]]]] = {}
-        self.cluster_phase = 0
-        self.cluster_arrived: dict[Unit, int] = {}
-        self.cluster_thread_phase: Array = np.zeros(cta.machine.threads, np.int64)
 
     def _living(self) -> int:
         return (
@@ -83,7 +80,7 @@ class NamedBarriers:
                     group.wait = None
                     unit.advance(group)
         if watch is not None:
-            watch.over(number)
+            watch.over(number, self._cta.rank)
 
     def on_release(self, number: int, unit: Unit, bits: int, deliver: Callable[[Unit, int, Named], None]) -> None:
         """Call `deliver` for these threads when the barrier completes."""
@@ -93,7 +90,7 @@ class NamedBarriers:
         """Threads have exited."""
         for number in list(self._in_use):
             self.check(number)
-        self._cluster_check()
+        self._cta.cluster.cluster_check()
 
     def describe(self, number: int) -> str:
         """State in words."""
@@ -101,21 +98,6 @@ class NamedBarriers:
         if barrier is None:
             return "nobody has come"
         return f"{barrier.arrived} of {barrier.wanted or self._living()} threads have come"
-
-    def cluster_arrive(self, unit: Unit, bits: int) -> None:
-        """Threads arrive at the cluster barrier."""
-        if self.cluster_arrived.get(unit, 0) & bits:
-            raise FaultError("a thread arrives twice at the cluster barrier without waiting for it in between")
-        self.cluster_arrived[unit] = self.cluster_arrived.get(unit, 0) | bits
-        self.cluster_thread_phase[unit.lanes(bits).threads] = self.cluster_phase
-        self._cta.events += 1
-        self._cluster_check()
-
-    def _cluster_check(self) -> None:
-        if self.cluster_arrived and all(u.alive & ~self.cluster_arrived.get(u, 0) == 0 for u in self._cta.units):
-            self.cluster_phase += 1
-            self.cluster_arrived.clear()
-            self._cta.wake("cluster", None)
 
 
 @instruction("bar", "barrier")
@@ -254,7 +236,7 @@ def members(unit: Unit, group: Group, masks: Array) -> int:
 def _cluster(action: str) -> Decoded:
     def bind(machine: Machine) -> Control:
         def control(unit: Unit, group: Group) -> bool:
-            barriers = unit.cta.barriers
+            barriers = unit.cta.cluster
             watch = machine.watch
             if action == "arrive":
                 if watch is not None:

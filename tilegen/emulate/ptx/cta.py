@@ -1,4 +1,4 @@
-"""One CTA while it runs: its warpgroups, barriers and register pool, and the scheduler."""
+"""One CTA while it runs: its warpgroups, barriers and register pool."""
 
 from __future__ import annotations
 
@@ -9,56 +9,52 @@ import numpy as np
 from tilegen.emulate.memory import MemoryFaultError
 from tilegen.emulate.ptx.barrier import NamedBarriers
 from tilegen.emulate.ptx.faults import FaultError
-from tilegen.emulate.ptx.hang import report_hang
-from tilegen.emulate.ptx.mbarrier import Mbarriers
 from tilegen.emulate.ptx.unit import WARPGROUP, Group, Unit
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx.asynccopy import Copies
-    from tilegen.emulate.ptx.machine import Machine
+    from tilegen.emulate.ptx.cluster import Cluster
 
 _TURN = 64
 
 
 class Cta:
-    """The state that lives as long as a CTA. `events` counts changes that another thread could be waiting for."""
+    """The state that lives as long as a CTA. `first`: its first thread among all that the machine has."""
 
-    def __init__(self, machine: Machine, index: tuple[int, int, int]) -> None:
-        self.machine = machine
+    def __init__(self, cluster: Cluster, index: tuple[int, int, int], rank: int) -> None:
+        machine = self.machine = cluster.machine
+        self.cluster = cluster
         self.index = index
-        self.events = 0
+        self.rank = rank
+        self.first = rank * machine.threads_apart
         self.turns = 0
-        self.mbarriers = Mbarriers(self)
+        self.mbarriers = cluster.mbarriers
         self.barriers = NamedBarriers(self)
         self.copies: list[Copies] = []  # of single threads, on their way
         self.copy_groups = np.zeros(machine.threads, np.int64)  # that each thread has closed
         self.free_registers = 0
         self.units = [
-            Unit(self, base, min(WARPGROUP, machine.threads - base), machine.entry_pc, machine.entry_registers)
-            for base in range(0, machine.threads, WARPGROUP)
+            Unit(
+                self,
+                self.first + base,
+                min(WARPGROUP, machine.cta_threads - base),
+                machine.entry_pc,
+                machine.entry_registers,
+            )
+            for base in range(0, machine.cta_threads, WARPGROUP)
         ]
 
-    def run(self) -> None:
-        """Run to the end. Raises TilegenError for a fault, a hang or too many steps."""
-        timeout_events = -1
-        live = list(self.units)
-        while live:
-            busy = False
-            for unit in live:
-                busy |= self._turn(unit)
-            live = [unit for unit in live if unit.groups]
-            if busy or not live:
-                continue
-            # Nothing can run. On the hardware too a try_wait gives up after a while; if that changes nothing, it hangs.
-            timed = [g for u in live for g in u.groups if g.wait is not None and g.wait.kind == "mbarrier"]
-            if not timed or timeout_events == self.events:
-                report_hang(self)
-            timeout_events = self.events
-            for group in timed:
-                group.timed_out = True
-                group.wait = None
+    @property
+    def events(self) -> int:
+        """Changes that another thread of the cluster could be waiting for."""
+        return self.cluster.events
 
-    def _turn(self, unit: Unit) -> bool:
+    @events.setter
+    def events(self, count: int) -> None:
+        self.cluster.events = count
+
+    def turn(self, unit: Unit) -> bool:
+        """Run a warpgroup for a while. False if it could not run."""
         ran = False
         for _ in range(_TURN):
             group = unit.pick()

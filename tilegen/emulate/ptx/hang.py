@@ -8,21 +8,22 @@ from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.diagnostics.core import Note
 
 if TYPE_CHECKING:
-    from tilegen.emulate.ptx.cta import Cta
+    from tilegen.emulate.ptx.cluster import Cluster
 
 
-def report_hang(cta: Cta) -> NoReturn:
+def report_hang(cluster: Cluster) -> NoReturn:
     """Raise the error that says who waits for what."""
     lines: list[str] = []
     notes: list[Note] = []
     first = None
-    for unit in cta.units:
+    for unit in cluster.units:
+        whose = f"CTA {unit.cta.index}, " if len(cluster.ctas) > 1 else ""
         for group in unit.groups:
-            ins = cta.machine.program.code[group.pc]
+            ins = cluster.machine.program.code[group.pc]
             reason = group.wait.say() if group.wait is not None else "able to run"
-            text = f"{unit.describe(group.bits)}: {reason}"
+            text = f"{whose}{unit.describe(group.bits)}: {reason}"
             lines.append(f"{text} ({ins.name}, PTX line {ins.place.line})")
             if ins.place.source is not None:
                 notes.append(Note(ins.place.source, text))
                 first = first or ins.place.source
-    fail(Code.EMULATED_HANG, first, notes=tuple(notes), cta=cta.index, waits="\n  ".join(lines))
+    fail(Code.EMULATED_HANG, first, notes=tuple(notes), cta=cluster.ctas[0].index, waits="\n  ".join(lines))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.emulate.memory import GlobalMemory
-from tilegen.emulate.ptx.cta import Cta
+from tilegen.emulate.ptx.cluster import Cluster
 from tilegen.emulate.ptx.machine import Machine
 from tilegen.emulate.ptx.module import Module
 from tilegen.emulate.ptx.report import Report
 from tilegen.emulate.ptx.watch.context import Context
 
 STEP_LIMIT = 100_000_000
+
+_Triple = tuple[int, int, int]
 
 
 def launch(
@@ -33,7 +35,7 @@ def launch(
     watch: Context | None = None,
     seed: int | None = None,
 ) -> Report:
-    """Run kernel `entry`: `grid` CTAs of `block` threads, one CTA after another, x fastest.
+    """Run kernel `entry`: `grid` CTAs of `block` threads, one CTA or cluster after another, x fastest.
 
     `args` are the raw bytes of each kernel parameter in order; `shared_bytes` the dynamic shared memory. `watch`:
     report what the hardware leaves undefined, in these terms. `seed`: engines finish, and warps run, when it says so;
@@ -53,18 +55,18 @@ def launch(
             None,
             what=f"{entry} is launched with {threads} threads, it allows 1 to {function.max_threads or 1024}",
         )
-    if function.cluster != (1, 1, 1):
-        fail(Code.EMULATED_LAUNCH, None, what=f"{entry} wants clusters of {function.cluster}; the emulator has none")
+    if any(n % c for n, c in zip(grid, function.cluster, strict=True)):
+        fail(Code.EMULATED_LAUNCH, None, what=f"a grid of {grid} holds no whole number of clusters {function.cluster}")
     started = time.perf_counter()
     rng = None if seed is None else random.Random(seed)
     machine = Machine(module, function, grid, block, args, memory, shared_bytes, step_limit, watch, rng)
     with np.errstate(all="ignore"):
-        for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(grid[0])):
-            machine.start_cta((x, y, z))
-            machine.cta = Cta(machine, (x, y, z))
+        for indices in _clusters(grid, function.cluster):
+            machine.start(indices)
+            cluster = Cluster(machine, indices)
             if machine.watch is not None:
-                machine.watch.begin(machine.cta)
-            machine.cta.run()
+                machine.watch.begin(cluster)
+            cluster.run()
     return Report(
         dict(machine.program.counts()),
         dict(machine.tma_loads),
@@ -72,3 +74,10 @@ def launch(
         time.perf_counter() - started,
         machine.steps,
     )
+
+
+def _clusters(grid: _Triple, cluster: _Triple) -> Iterator[list[_Triple]]:
+    """The CTAs of each cluster, by rank."""
+    for z, y, x in itertools.product(*(range(0, n, c) for n, c in zip(grid[::-1], cluster[::-1], strict=True))):
+        inside = itertools.product(*(range(c) for c in reversed(cluster)))
+        yield [(x + dx, y + dy, z + dz) for dz, dy, dx in inside]

@@ -30,7 +30,7 @@ from tilegen.emulate.ptx.module import (
 from tilegen.emulate.ptx.program import Program
 from tilegen.emulate.ptx.specials import special_rows
 from tilegen.emulate.ptx.types import UNSIGNED, Array, PtxType
-from tilegen.emulate.ptx.unit import Lanes
+from tilegen.emulate.ptx.unit import WARPGROUP, Lanes
 from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.watch import Watch
 
@@ -44,7 +44,7 @@ _POISON = 0xA5
 
 
 class Machine:
-    """State of one launch; CTAs use it one after another."""
+    """State of one launch; CTAs, or clusters of them, use it one after another."""
 
     def __init__(
         self,
@@ -61,7 +61,13 @@ class Machine:
     ) -> None:
         self.module, self.function = module, function
         self.grid, self.block = grid, block
-        self.threads = math.prod(block)
+        self.cta_threads = math.prod(block)
+        self.ctas = math.prod(function.cluster)  # that run together: their threads stand one CTA's behind another's
+        self.threads_apart = self.cta_threads if self.ctas == 1 else _aligned(self.cta_threads, WARPGROUP)
+        self.threads = self.threads_apart * self.ctas
+        ranks = np.arange(self.threads, dtype=np.uint64) // np.uint64(self.threads_apart)
+        self.rank_bits: Array = ranks << np.uint64(spaces.RANK_SHIFT)  # of addresses of a thread's own shared memory
+        self.offset_bits = (1 << (spaces.RANK_SHIFT if self.ctas > 1 else 64)) - 1
         self.memory = memory
         self.step_limit = step_limit
         self.steps = 0
@@ -129,7 +135,7 @@ class Machine:
                 None,
                 what=f"shared memory of {self.shared_end - SHARED_BASE} bytes is over the limit of {SHARED_LIMIT}",
             )
-        self.shared = np.zeros(_aligned(self.shared_end, 16), np.uint8)
+        self.shared = np.zeros(((self.ctas - 1) << spaces.RANK_SHIFT) + _aligned(self.shared_end, 16), np.uint8)
         self.frame = np.zeros((self.threads, _aligned(max(frame, 16), 16)), np.uint8)
         self.local = np.zeros((self.threads, _aligned(max(local, 16), 16)), np.uint8)
         self._relocate()
@@ -188,16 +194,21 @@ class Machine:
             return min(256, 65536 // f.max_threads // 8 * 8)
         return 0
 
-    def start_cta(self, index: tuple[int, int, int]) -> None:
-        """Fresh registers and memories, all poisoned: shared memory holds NaN patterns."""
+    def start(self, indices: Sequence[tuple[int, int, int]]) -> None:
+        """Fresh registers and memories for the CTAs that run together, by rank; all poisoned: shared memory holds NaN
+        patterns."""
         for array in self.registers.values():
             array.view(np.uint8).fill(_POISON)
         self.predicates.fill(False)
-        self.shared.fill(0xFF)
         self.local.fill(0xFF)
-        for axis, value in zip("xyz", index, strict=True):
-            self.specials[f"%ctaid.{axis}"].fill(value)
-            self.specials[f"%clusterid.{axis}"].fill(value)
+        for rank, index in enumerate(indices):
+            first = rank << spaces.RANK_SHIFT
+            self.shared[first : first + _aligned(self.shared_end, 16)] = 0xFF
+            own = slice(rank * self.threads_apart, (rank + 1) * self.threads_apart)
+            for axis, value, side in zip("xyz", index, self.function.cluster, strict=True):
+                self.specials[f"%ctaid.{axis}"][own] = value
+                self.specials[f"%clusterid.{axis}"][own] = value // side
+                self.specials[f"%cluster_ctaid.{axis}"][own] = value % side
 
     # ---- operands ----
 
@@ -209,6 +220,8 @@ class Machine:
             return np.broadcast_to(immediate(operand, ptx_type), (self.threads,))
         if isinstance(operand, Symbol):
             value = self.address_of(operand)
+            if self.symbols[operand.name][0] == "shared" and self.ctas > 1:
+                return (self.rank_bits + np.uint64(value)).astype(ptx_type.dtype)
             return np.broadcast_to(np.array([value], np.uint64).astype(ptx_type.dtype), (self.threads,))
         if isinstance(operand, Special):
             # A view, because the rows of %ctaid are refilled for each CTA.
@@ -268,7 +281,7 @@ class Machine:
     def where(self, thread: int | None, lanes: Lanes) -> str:
         """Thread and CTA in words; the first thread of `lanes` where none is at fault alone."""
         x, y, z = self.cta.index
-        t = int(lanes.threads[0]) if thread is None else thread
+        t = (int(lanes.threads[0]) if thread is None else thread) - self.cta.first
         bx, by, _ = self.block
         return (
             f"thread ({t % bx}, {t // bx % by}, {t // (bx * by)}), warp {t // 32} lane {t % 32}, of CTA ({x}, {y}, {z})"

@@ -49,7 +49,8 @@ def matrix(ins: Instruction) -> Decoded:
                 (watch.load if load else watch.store)(
                     threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc
                 )
-            bad = (at % 16 != 0) | (at < machine.shared_base) | (at + 16 > machine.shared_end)
+            place = at & np.uint64(machine.offset_bits)
+            bad = (at % 16 != 0) | (place < machine.shared_base) | (place + 16 > machine.shared_end)
             if bad.any():
                 warp, lane = np.argwhere(bad)[0]
                 value = int(at[warp, lane])

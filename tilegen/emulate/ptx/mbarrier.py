@@ -16,7 +16,7 @@ from tilegen.emulate.ptx.types import TYPES, Array
 from tilegen.emulate.ptx.unit import Group, Unit, Wait
 
 if TYPE_CHECKING:
-    from tilegen.emulate.ptx.cta import Cta
+    from tilegen.emulate.ptx.cluster import Cluster
     from tilegen.emulate.ptx.machine import Machine
 
 _LIMIT = (1 << 20) - 1
@@ -39,14 +39,15 @@ class Mbarrier:
 
 
 class Mbarriers:
-    """The mbarrier objects of a CTA by shared address."""
+    """The mbarrier objects of a cluster by shared address."""
 
-    def __init__(self, cta: Cta) -> None:
-        self._cta = cta
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._objects: dict[int, Mbarrier] = {}
 
     def get(self, address: int) -> Mbarrier:
-        """The object at a shared address. Raises FaultError where none was initialised."""
+        """The object at a shared address. Raises FaultError where none was initialised, or its CTA has ended."""
+        self._cluster.reach(address)
         found = self._objects.get(address)
         if found is None:
             raise FaultError(f"no mbarrier has been initialised at shared address {address:#x}")
@@ -59,7 +60,7 @@ class Mbarriers:
         if address % 8:
             raise FaultError(f"an mbarrier must be 8-byte aligned, not at shared address {address:#x}")
         self._objects[address] = Mbarrier(count, count)
-        self._cta.events += 1
+        self._cluster.events += 1
 
     def invalidate(self, address: int) -> None:
         """Drop the object."""
@@ -74,7 +75,7 @@ class Mbarriers:
             raise FaultError(
                 f"the byte count of mbarrier {address:#x} reaches {barrier.tx}, over its limit of {_LIMIT}"
             )
-        self._cta.events += 1
+        self._cluster.events += 1
 
     def arrive(self, address: int, count: int = 1, drop: bool = False) -> None:
         """`count` arrivals on the running phase (with `drop`, later phases expect as many fewer)."""
@@ -97,13 +98,13 @@ class Mbarriers:
         self._complete(address, barrier)
 
     def _complete(self, address: int, barrier: Mbarrier) -> None:
-        self._cta.events += 1
+        self._cluster.events += 1
         if barrier.pending == 0 and barrier.tx == 0:
             barrier.phase += 1
             barrier.pending = barrier.expected
-            if self._cta.machine.watch is not None:
-                self._cta.machine.watch.phase(address, barrier.phase)
-            self._cta.wake("mbarrier", address)
+            if self._cluster.machine.watch is not None:
+                self._cluster.machine.watch.phase(address, barrier.phase)
+            self._cluster.wake("mbarrier", address)
 
     def describe(self, address: int) -> str:
         """State in words."""
@@ -117,7 +118,7 @@ def _parity_done(barrier: Mbarrier, parity: int) -> bool:
 
 @instruction("mbarrier")
 def mbarrier(ins: Instruction) -> Decoded:
-    """All mbarrier instructions on shared memory of this CTA."""
+    """All mbarrier instructions on shared memory."""
     mods = Modifiers(ins)
     action = mods.need(
         "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "pending_count"

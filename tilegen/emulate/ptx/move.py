@@ -8,6 +8,7 @@ import numpy as np
 
 from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, instruction, put
 from tilegen.emulate.ptx.module import Immediate, Instruction, Sink, Special, Symbol, Vector
+from tilegen.emulate.ptx.spaces import RANK_SHIFT
 from tilegen.emulate.ptx.specials import CLOCKS, read_clock
 from tilegen.emulate.ptx.types import TYPES, Array, PtxType
 
@@ -35,7 +36,7 @@ def move(ins: Instruction) -> Decoded:
         d = machine.dst(destination, raw)
         if isinstance(source, Special) and source.name in CLOCKS:
             return lambda s, m: put(d, s, m, raw.dtype.type(read_clock(machine, source.name)))
-        if isinstance(source, Immediate | Symbol):
+        if isinstance(source, Immediate) or (isinstance(source, Symbol) and machine.ctas == 1):
             value = machine.src(source, t)[:1].view(raw.dtype)[0]
             return lambda s, m: put(d, s, m, value)
         a = machine.src(source, raw)
@@ -116,26 +117,36 @@ def create_policy(ins: Instruction) -> Decoded:
 
 @instruction("mapa")
 def map_shared(ins: Instruction) -> Decoded:
-    """mapa: the address of the same shared variable in another CTA of the cluster; a cluster of one maps to itself."""
+    """mapa: the address of the same shared variable in another CTA of the cluster."""
     mods = Modifiers(ins)
     mods.one("shared::cluster")
     t = mods.type("u32", "u64")
     mods.done()
-    destination, source, _rank = mods.operands(3)
+    destination, source, number = mods.operands(3)
 
     def bind(machine: Machine) -> Step:
-        d, a = machine.dst(destination, t), machine.src(source, t)
-        return lambda s, m: put(d, s, m, a[s])
+        d, a, ranks = machine.dst(destination, t), machine.src(source, t), machine.src(number, TYPES["u32"])
+        inside = t.dtype.type((1 << t.bits) - 1 & ~(0xFF << RANK_SHIFT))
+
+        def step(s: slice, m: Mask) -> None:
+            put(d, s, m, a[s] & inside | ranks[s].astype(t.dtype) << t.dtype.type(RANK_SHIFT))
+
+        return step
 
     return Decoded(bind)
 
 
 @instruction("getctarank")
 def cta_rank(ins: Instruction) -> Decoded:
-    """getctarank: 0, the only rank."""
+    """getctarank: the rank of the CTA that a shared address is in."""
+    mods = Modifiers(ins)
+    mods.one("shared::cluster")
+    t = mods.type("u32", "u64")
+    mods.done()
+    destination, source = mods.operands(2)
 
     def bind(machine: Machine) -> Step:
-        d = machine.dst(ins.operands[0], TYPES["u32"])
-        return lambda s, m: put(d, s, m, np.uint32(0))
+        d, a = machine.dst(destination, TYPES["u32"]), machine.src(source, t)
+        return lambda s, m: put(d, s, m, (a[s] >> t.dtype.type(RANK_SHIFT) & t.dtype.type(0xFF)).astype(np.uint32))
 
     return Decoded(bind)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: Generic addresses of shared, local and parameter space: window in the top byte, offset below.
 WINDOW_SHIFT = 56
 WINDOWS = {"shared": 1 << WINDOW_SHIFT, "local": 2 << WINDOW_SHIFT, "param": 3 << WINDOW_SHIFT}
+#: In a cluster a shared address has the CTA's rank above its offset, and memory is laid out by that.
+RANK_SHIFT = 18
 _SPACE_OF = {0: "global", 1: "shared", 2: "local", 3: "param"}
 _OFFSET = (1 << WINDOW_SHIFT) - 1
 
@@ -55,7 +57,7 @@ class Spaces:
 
     def _place(self, space: str, address: Array, width: int, nbytes: int, threads: Array) -> Iterator[Piece]:
         if space == "shared":
-            self._bounds(address, nbytes, threads, self.shared_base, self.shared_end, "shared memory")
+            self._bounds(self._offset(address), nbytes, threads, self.shared_base, self.shared_end, "shared memory")
             yield ..., self.view("shared", width), (address // np.uint64(width)).astype(np.intp)
         elif space in ("local", "frame"):
             held = self.machine.local if space == "local" else self.machine.frame
@@ -69,6 +71,14 @@ class Spaces:
             yield from self._generic(address, width, nbytes, threads)
         else:
             yield from self._global(address, width, nbytes, threads)
+
+    def _offset(self, address: Array) -> Array:
+        """Where shared addresses are in the CTA that each is in."""
+        if self.machine.ctas == 1:
+            return address
+        for rank in np.unique(address >> np.uint64(RANK_SHIFT)):
+            self.machine.cta.cluster.reach(int(rank) << RANK_SHIFT)
+        return address & np.uint64(self.machine.offset_bits)
 
     def _bounds(self, address: Array, nbytes: int, threads: Array, low: int, high: int, what: str) -> None:
         if int(address.min()) >= low and int(address.max()) + nbytes <= high:

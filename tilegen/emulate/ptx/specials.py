@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilegen.emulate.ptx.spaces import RANK_SHIFT
 from tilegen.emulate.ptx.types import Array
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def is_special(name: str) -> bool:
 
 
 def special_rows(machine: Machine) -> dict[str, Array]:
-    """Value of each special register but the clocks, uint64 a thread; `%ctaid` rows are refilled for each CTA."""
+    """Value of each special register but the clocks, uint64 a thread; those of which CTA, and which cluster, a thread
+    is in are refilled for each that starts."""
     threads = machine.threads
-    linear = np.arange(threads, dtype=np.uint64)
+    linear = np.arange(threads, dtype=np.uint64) % np.uint64(machine.threads_apart)
     bx, by, _ = machine.block
     lane = linear % 32
 
@@ -64,13 +66,13 @@ def special_rows(machine: Machine) -> dict[str, Array]:
         "%tid.z": linear // (bx * by),
         "%laneid": lane,
         "%warpid": linear // 32,
-        "%nwarpid": constant(-(-threads // 32)),
+        "%nwarpid": constant(-(-machine.cta_threads // 32)),
         "%smid": constant(0),
         "%nsmid": constant(132),
         "%gridid": constant(1),
-        "%cluster_ctarank": constant(0),
-        "%cluster_nctarank": constant(1),
-        "%is_explicit_cluster": constant(0),
+        "%cluster_ctarank": machine.rank_bits >> np.uint64(RANK_SHIFT),
+        "%cluster_nctarank": constant(machine.ctas),
+        "%is_explicit_cluster": constant(int(machine.ctas > 1)),
         "%lanemask_eq": np.uint64(1) << lane,
         "%lanemask_lt": (np.uint64(1) << lane) - np.uint64(1),
         "%lanemask_le": (np.uint64(2) << lane) - np.uint64(1),
@@ -80,12 +82,14 @@ def special_rows(machine: Machine) -> dict[str, Array]:
         "%total_smem_size": constant(machine.shared_end - machine.shared_base),
         "%aggr_smem_size": constant(machine.shared_end),
     }
-    for axis, block, grid in zip(_AXES, machine.block, machine.grid, strict=True):
+    sides = zip(_AXES, machine.block, machine.grid, machine.function.cluster, strict=True)
+    for axis, block, grid, cluster in sides:
         rows[f"%ntid.{axis}"] = constant(block)
-        rows[f"%nctaid.{axis}"] = rows[f"%nclusterid.{axis}"] = constant(grid)
-        rows[f"%ctaid.{axis}"] = rows[f"%clusterid.{axis}"] = constant(0)
-        rows[f"%cluster_ctaid.{axis}"] = constant(0)
-        rows[f"%cluster_nctaid.{axis}"] = constant(1)
+        rows[f"%nctaid.{axis}"] = constant(grid)
+        rows[f"%nclusterid.{axis}"] = constant(grid // cluster)
+        rows[f"%cluster_nctaid.{axis}"] = constant(cluster)
+        for name in ("ctaid", "clusterid", "cluster_ctaid"):
+            rows[f"%{name}.{axis}"] = constant(0)
     return rows
 
 

@@ -12,7 +12,7 @@ from tilegen.emulate.ptx.addressing import address_reader, shared_address
 from tilegen.emulate.ptx.atomics import combine_function
 from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, active
 from tilegen.emulate.ptx.faults import FaultError
-from tilegen.emulate.ptx.module import Address, Immediate, Instruction
+from tilegen.emulate.ptx.module import Address, Immediate, Instruction, Operand
 from tilegen.emulate.ptx.types import TYPES, Array
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def _tensor(ins: Instruction, mods: Modifiers, reduce: bool) -> Decoded:
         multicast = mods.flag("multicast::cluster")
         mods.need("mbarrier::complete_tx::bytes")
         mods.done()
-        mods.operands(3 + hint + multicast)
-        return _tensor_load(ins, mods, rank)
+        operands = mods.operands(3 + hint + multicast)
+        return _tensor_load(ins, mods, rank, operands[3] if multicast else None)
     mods.need("bulk_group")
     reduction = mods.need(*_REDUCTIONS) if reduce else ""
     mods.done()
@@ -87,7 +87,7 @@ def _coordinates(machine: Machine, operand: object, rank: int, mods: Modifiers) 
     return [machine.src(c, TYPES["s32"]) for c in operand.coordinates]
 
 
-def _tensor_load(ins: Instruction, mods: Modifiers, rank: int) -> Decoded:
+def _tensor_load(ins: Instruction, mods: Modifiers, rank: int, mask: Operand | None) -> Decoded:
     place, source, barrier = ins.operands[:3]
 
     def bind(machine: Machine) -> Step:
@@ -95,13 +95,17 @@ def _tensor_load(ins: Instruction, mods: Modifiers, rank: int) -> Decoded:
         descriptor = address_reader(machine, source)
         coordinates = _coordinates(machine, source, rank, mods)
         pc = machine.program.binding_at
+        ctas = None if mask is None else machine.src(mask, TYPES["u16"])
 
         def step(s: slice, m: Mask) -> None:
             to, bar, tm = shared(s), mbarrier(s), descriptor(s)
             for i in active(s, m):
                 at = s.start + int(i)
                 box = [int(c[at]) for c in coordinates]
-                tma_engine.load(machine, int(to[i]), int(tm[i]), box, int(bar[i]), at, pc)
+                if ctas is None:
+                    tma_engine.load(machine, int(to[i]), int(tm[i]), box, int(bar[i]), at, pc)
+                else:
+                    tma_engine.load_to_all(machine, int(to[i]), int(tm[i]), box, int(bar[i]), at, pc, int(ctas[at]))
 
         return step
 

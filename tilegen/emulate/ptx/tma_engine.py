@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.emulate.memory import MemoryFaultError
 from tilegen.emulate.ptx.faults import FaultError
-from tilegen.emulate.ptx.spaces import WINDOW_SHIFT, WINDOWS
+from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT, WINDOWS
 from tilegen.emulate.ptx.types import Array
 from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
 
@@ -116,11 +116,12 @@ def _chunks(address: int, nbytes: int, span: int) -> Array:
 def _shared(machine: Machine, address: int, tm: TensorMap, nbytes: int, thread: int) -> tuple[Array, Array]:
     if address % _ALIGN:
         raise FaultError(f"a TMA transfer needs shared memory aligned to {_ALIGN} bytes, not {address:#x}", thread)
-    if address < machine.shared_base or address + nbytes > machine.shared_end:
+    machine.cta.cluster.reach(address)
+    if not machine.shared_base <= address & machine.offset_bits <= machine.shared_end - nbytes:
         raise MemoryFaultError(address, f"a box of {nbytes} bytes at {address:#x} is outside shared memory", thread)
     chunks = _chunks(address, nbytes, tm.swizzle)
     memory = machine.shared.reshape(-1, _CHUNK)
-    if int(chunks.max()) >= len(memory):
+    if int(chunks.max()) * _CHUNK & machine.offset_bits >= machine.shared_end:
         raise MemoryFaultError(address, f"a swizzled box at {address:#x} reaches past the end of shared memory", thread)
     return memory, chunks
 
@@ -142,6 +143,23 @@ def load(
     memory[chunks] = data.reshape(-1, _CHUNK)
     machine.tma_loads[map_name(machine, descriptor)] += 1
     machine.cta.mbarriers.complete(mbarrier, box.nbytes)
+
+
+def load_to_all(
+    machine: Machine,
+    shared: int,
+    descriptor: int,
+    coordinates: Sequence[int],
+    mbarrier: int,
+    thread: int,
+    pc: int,
+    ctas: int,
+) -> None:
+    """The same to the places of these addresses in each CTA of the cluster whose bit is set."""
+    for rank in range(16):
+        if ctas >> rank & 1:
+            there, inside = rank << RANK_SHIFT, machine.offset_bits
+            load(machine, there | shared & inside, descriptor, coordinates, there | mbarrier & inside, thread, pc)
 
 
 def store(

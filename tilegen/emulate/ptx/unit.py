@@ -194,7 +194,7 @@ class Unit:
         whole, parts = [], []
         for w in range(0, self.size, WARP):
             lanes = bits >> w & _WARP_BITS
-            warp = (self.base + w) // WARP
+            warp = (self.base - self.cta.first + w) // WARP
             if lanes == (1 << min(WARP, self.size - w)) - 1:
                 whole.append(str(warp))
             elif lanes:

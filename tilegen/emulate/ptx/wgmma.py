@@ -129,7 +129,8 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
         watch, pc = machine.watch, machine.program.binding_at
 
         def chunks(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
-            return chunk_indices(int(row[base]), extent, kind.depth, kind.size, mn_major)
+            own = int(machine.rank_bits[base]) // 16
+            return chunk_indices(int(row[base]), extent, kind.depth, kind.size, mn_major) + own
 
         def from_shared(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
             descriptor = int(row[base])
@@ -143,7 +144,7 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
                 raise MemoryFaultError(
                     at, f"matrix descriptor {descriptor:#x} reaches {at:#x}, outside shared memory", base
                 )
-            return kind.decode(memory[index])
+            return kind.decode(memory[index + int(machine.rank_bits[base]) // kind.size])
 
         def control(unit: Unit, group: Group) -> bool:
             if unit.size != WARPGROUP:

@@ -180,20 +180,28 @@ def _box(plan: ir.Plan, operation: ir.TmaLoad | ir.TmaStore, buffer: ir.Buffer) 
     size = box_bytes(plan, descriptor)
     if operation.bytes != size:
         yield f"the box of {descriptor.name} has {size} bytes, not {operation.bytes}"
-    if not 0 <= operation.offset <= buffer.stage_bytes - operation.bytes:
+    share, shares = (0, 1) if isinstance(operation, ir.TmaStore) else _shares(plan, operation)
+    apart = share * (shares - 1)
+    if not 0 <= operation.offset <= buffer.stage_bytes - operation.bytes - apart:
         yield (
-            f"bytes {operation.offset} .. {operation.offset + operation.bytes} do not lie in a stage of "
+            f"bytes {operation.offset} .. {operation.offset + operation.bytes + apart} do not lie in a stage of "
             f"{buffer.name}, which has {buffer.stage_bytes}"
         )
     if operation.hint not in ("", "keep", "stream"):
         yield f'hint "{operation.hint}" is none of "keep", "stream" and ""'
-    if operation.offset % _alignment(buffer.swizzle):
-        yield f"offset {operation.offset} is no multiple of {_alignment(buffer.swizzle)}"
+    for offset in (operation.offset, share):
+        if offset % _alignment(buffer.swizzle):
+            yield f"offset {offset} is no multiple of {_alignment(buffer.swizzle)}"
     if descriptor.swizzle != buffer.swizzle:
         yield f"swizzle {descriptor.swizzle} of {descriptor.name} differs from {buffer.swizzle} of {buffer.name}"
     dtype = plan.tensor(descriptor.tensor).dtype
     if dtype != buffer.dtype:
         yield f"{descriptor.tensor} holds {dtype}, {buffer.name} {buffer.dtype}"
+
+
+def _shares(plan: ir.Plan, load: ir.TmaLoad) -> tuple[int, int]:
+    """Bytes from a share to the next, and how many there are."""
+    return load.share, plan.ring(load.slot.ring).shares
 
 
 def _copy(plan: ir.Plan, operation: ir.CopyTile, buffer: ir.Buffer) -> Iterator[str]:

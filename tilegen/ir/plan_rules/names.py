@@ -26,9 +26,9 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         yield from _references(plan, path, operation)
     for index, role in enumerate(plan.roles):
         yield from _role_declarations(plan, role, index)
-        scope = _Scope(
-            _sizes(plan) | (set() if role.kind in ("producer", "copier", "scanner") else {WARPGROUP}), _scalars(plan)
-        )
+        launched = set() if role.kind in ("producer", "copier", "scanner") else {WARPGROUP}
+        launched |= {ir.CLUSTER_RANK} if plan.cluster > 1 else set()
+        scope = _Scope(_sizes(plan) | launched, _scalars(plan))
         yield from _body(role.body, ("role", index), scope)
 
 

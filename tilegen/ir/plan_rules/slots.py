@@ -36,7 +36,8 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
 
 
 def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
-    """One arrival an issuer on full; on empty, one a warpgroup or a warp of every reader of a part."""
+    """One arrival an issuer on full; on empty, one a warpgroup or a warp of every reader of a part, in every CTA that
+    shares the slots."""
     here = ("ring", ring.name)
     for part in range(ring.parts):
         full = empty = 0
@@ -54,7 +55,7 @@ def _arrivals(plan: ir.Plan, ring: ir.Ring) -> Iterator[Violation]:
                     elif operation.slot.part == part:
                         reads = role.warpgroups
             full += fills
-            empty += reads * role.releases(ring)
+            empty += reads * role.releases(ring) * ring.shares
         which = f" of part {part}" if ring.parts > 1 else ""
         if full != ring.full_arrivals:
             yield Violation(here, f"full barriers{which} take {ring.full_arrivals} arrivals, {full} come")
@@ -132,7 +133,7 @@ def _body(plan: ir.Plan, body: tuple[ir.Operation, ...], path: Path) -> Iterator
                 if slot not in expects:
                     yield Violation(here, "the load's bytes are not expected in this body")
                 else:
-                    loads[slot] += size
+                    loads[slot] += size * plan.ring(slot.ring).shares
             case ir.CopyTile(_, _, slot) if plan.ring(slot.ring).barriers:
                 if slot in copies:
                     yield Violation(here, "a second copy to the same position")

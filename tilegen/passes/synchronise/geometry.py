@@ -6,13 +6,13 @@ its rows. A value in registers has rows along the workers' axis and columns alon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Product
-from tilegen.ir.plan import Descriptor, Digit, MapDim
+from tilegen.ir.plan import Descriptor, Digit, MapDim, Sharers
 from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
@@ -99,6 +99,7 @@ class TileGeometry:
     ends: bool  # columns past `cols` are outside the tensor
     chunk_dimension: bool  # one box brings every chunk: the inner dimension is cut in two
     box_lines: int  # of one box: a tile of more lines than a box takes is brought by several
+    sharers: Sharers | None = None  # CTAs that each bring a share of it, of whole chunks, or else of the lines of each
 
     @property
     def row_dim(self) -> int | None:
@@ -119,6 +120,34 @@ class TileGeometry:
     @property
     def chunks(self) -> int:
         return -(-self.cols // self.chunk)
+
+    @property
+    def shares(self) -> int:
+        return self.sharers.count if self.sharers else 1
+
+    @property
+    def share_chunks(self) -> int:
+        """Chunks of a share."""
+        return self.chunks // self.shares if self.chunks % self.shares == 0 else self.chunks
+
+    @property
+    def share_lines(self) -> int:
+        """Lines that a share has of a chunk."""
+        return self.lines if self.chunks % self.shares == 0 else self.lines // self.shares
+
+    @property
+    def columns_apart(self) -> int:
+        """Columns from the beginning of a share to that of the next."""
+        return self.share_chunks * self.chunk if self.share_chunks < self.chunks else 0
+
+    @property
+    def lines_apart(self) -> int:
+        return self.share_lines if self.share_lines < self.lines else 0
+
+    @property
+    def bytes_apart(self) -> int:
+        """In a slot."""
+        return self.columns_apart // self.chunk * self.lines * self.line + self.lines_apart * self.line
 
     def depth(self, contracted: str) -> int:
         """Positions that a product along `contracted` goes over: whole k steps, where what is added is zero."""
@@ -160,7 +189,6 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     lines = rows
     if row_dims and _contracted(move.name, row_dims[0].axis, scheduled):
         lines = up(rows, K_STEP) if _ends(move, row_dims[0].dim, scheduled) else rows
-    box_lines = _box_lines(move, row_dims, lines)
     inner = last.terms[0][0]
     line = _line(move, cols * size, whole(inner, scheduled))
     if cols % COLUMNS:
@@ -175,10 +203,34 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
             fail(Code.TMA_COLUMN_OFFSET, last.span, tile=move.name, tensor=tensor.name, got=got, wanted=wanted)
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)
-    cut = ends and cols > chunk and cols % chunk == 0 and rank < MAX_RANK and box_lines == lines
-    return TileGeometry(
-        move, tensor, row_dims, col_dim, inner, rows, cols, lines, chunk, line, line, ends, cut, box_lines
+    shared = sharers(move.name, scheduled)
+    g = TileGeometry(
+        move, tensor, row_dims, col_dim, inner, rows, cols, lines, chunk, line, line, ends, False, lines, shared
     )
+    _check_share(g, scheduled)
+    box_lines = _box_lines(move, row_dims, g.share_lines)
+    several = g.share_chunks > 1 and cols % chunk == 0
+    return replace(g, box_lines=box_lines, chunk_dimension=ends and several and rank < MAX_RANK and box_lines == lines)
+
+
+def sharers(tile: str, scheduled: Scheduled) -> Sharers | None:
+    """The CTAs that load a tile once for all of them."""
+    axis = scheduled.tile(tile).multicast
+    return Sharers(scheduled.clustered(axis), scheduled.cluster_stride(axis)) if axis else None
+
+
+def _check_share(g: TileGeometry, scheduled: Scheduled) -> None:
+    """A share is a number of whole chunks, or of a single row dimension's lines, in whole swizzle patterns."""
+    whole_lines = g.lines % (g.shares * ATOM_ROWS) == 0 and len(g.row_dims) == 1
+    if g.chunks % g.shares and not whole_lines:
+        fail(
+            Code.MULTICAST_SHARE,
+            scheduled.tile(g.move.name).span,
+            tile=g.move.name,
+            count=g.shares,
+            got=f"{g.lines} rows in {g.chunks} columns of {g.line} bytes",
+            wanted=f"a multiple of {g.shares * ATOM_ROWS} rows of one axis, or of {g.shares} columns",
+        )
 
 
 def _box_lines(move: Move, row_dims: tuple[RowDim, ...], lines: int) -> int:
@@ -293,7 +345,7 @@ def descriptor(name: str, g: TileGeometry, scheduled: Scheduled, *, store: bool,
         side = g.box_lines if len(g.row_dims) == 1 else r.count
         dims.append(MapDim(r.dim, side, 0, "inner" if r.parts else "", by.get(r.dim)))
     if g.chunk_dimension:
-        dims.append(MapDim(g.col_dim, g.chunks, g.chunk, "outer"))
+        dims.append(MapDim(g.col_dim, g.share_chunks, g.chunk, "outer"))
     for d in reversed(range(len(g.tensor.dims))):
         if d in by:
             dims.append(MapDim(d, 1, 0, "outer", by[d]))
@@ -313,7 +365,7 @@ class Box:
 
 def boxes(g: TileGeometry, where: tuple[Uniform, ...], scheduled: Scheduled, part: Uniform) -> tuple[Box, ...]:
     """The boxes that bring a tile whose corner in the tensor is `where` (one position a dimension), or the `part`th of
-    those that the consumers hold apart."""
+    those that the consumers hold apart; of a shared tile the CTA's own share, as if its offsets began at 0."""
     outer = {r.dim: position(r.parts[0], scheduled) for r in g.row_dims if r.parts}
     row_dims = {r.dim for r in g.row_dims}
     rest = tuple(
@@ -329,17 +381,21 @@ def boxes(g: TileGeometry, where: tuple[Uniform, ...], scheduled: Scheduled, par
         )
         for r in reversed(g.row_dims)
     )
+    number: Uniform = g.sharers.number if g.sharers else Int(0)
     if g.chunk_dimension:
-        return (Box((Int(0), *rows, Int(0), *rest), 0, g.bytes),)
+        chunk = op("mul", number, g.share_chunks)
+        return (Box((Int(0), *rows, chunk, *rest), 0, g.bytes // g.shares),)
     size = g.box_lines * g.line
+    column = op("add", where[g.col_dim], op("mul", number, g.columns_apart))
+    rows = tuple(op("add", row, op("mul", number, g.lines_apart)) for row in rows)
     return tuple(
         Box(
-            (op("add", where[g.col_dim], c * g.chunk), *(op("add", row, first) for row in rows), *rest),
+            (op("add", column, c * g.chunk), *(op("add", row, first) for row in rows), *rest),
             c * g.lines * g.line + first * g.line,
             size,
         )
-        for c in range(g.chunks)
-        for first in range(0, g.lines, g.box_lines)
+        for c in range(g.share_chunks)
+        for first in range(0, g.share_lines, g.box_lines)
     )
 
 

@@ -49,6 +49,7 @@ from tilegen.passes.synchronise.producer import copier, producer
 from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, check_rows, row_part
 from tilegen.passes.synchronise.scanner import SCANNED, scanner
 from tilegen.passes.synchronise.sequences import sequence_table, unit_axes, unit_lets
+from tilegen.passes.synchronise.step import check_in_step
 from tilegen.passes.synchronise.stores import Stores, staging_name
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import (
@@ -79,6 +80,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
             fail(Code.HINT_OF_VECTOR, t.span, tile=t.tile)
         if t.mover != "tma" and t.tile not in geometries:
             fail(Code.VIA_OF_VECTOR, t.span, tile=t.tile)
+        if t.multicast and t.tile not in geometries:
+            fail(Code.MULTICAST_OF_VECTOR, t.span, tile=t.tile)
     rings, buffers, top = _rings(s, geometries)
     context = Context(s, geometries, rings, storage(s))
     values = Values(context)
@@ -109,6 +112,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
             consumer_body,
         ),
     )
+    check_in_step(s, roles)
     program = s.program.tile
     table = _item_table(s, roles)
     if table is not None:
@@ -132,6 +136,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         notes=(*tile_notes(geometries, s), *domain_notes(s)),
         dependent=s.dependent,
         guard=guard,
+        cluster=s.cluster_size,
     )
 
 
@@ -210,10 +215,12 @@ def _rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[dict[str, Ring
         # One thread can free a slot only where a product has brought the warps together since they saw it full:
         # not after generic reads, and not for a tile that an item without steps never reads.
         by_warp = any(not isinstance(o, Product) for o in readers) or not streamed(name)
-        arrivals = (1 if parts > 1 else s.workers.count) * (4 if by_warp else 1)
+        arrivals = (1 if parts > 1 else s.workers.count) * (4 if by_warp else 1) * g.shares
         release = "warp" if by_warp else "warpgroup"
         full = full_arrivals(name, tiles, s)
-        rings[name] = Ring(name, name, how.depth, parts, 0, 0, full, arrivals, release, g.bytes, g.move.span)
+        rings[name] = Ring(
+            name, name, how.depth, parts, 0, 0, full, arrivals, release, g.bytes, g.move.span, sharers=g.sharers
+        )
     return rings, tuple(buffers), top
 
 
@@ -289,7 +296,8 @@ def _barriers(rings: dict[str, Ring], c: Context, top: int) -> tuple[dict[str, R
         top += 2 * size
         if c.scanned(name):
             warps = warps_beside(rings, c.scheduled)[0][1]
-            out[name] = replace(out[name], scan=Scan(top, warps, 0), empty_arrivals=r.empty_arrivals + warps)
+            arrivals = r.empty_arrivals + warps * r.shares
+            out[name] = replace(out[name], scan=Scan(top, warps, 0), empty_arrivals=arrivals)
             top += size
     for name, r in out.items():
         if r.scan is not None:
@@ -403,11 +411,14 @@ def tile_notes(tiles: dict[str, TileGeometry], s: Scheduled) -> tuple[str, ...]:
             how = "asynchronously" if width in ASYNCHRONOUS else "by loads and stores"
             notes.append(f"tile {name}: copied by threads, {width} bytes at once, {how}")
             continue
-        if g.box_lines < g.lines:
-            boxes = g.lines // g.box_lines
-            notes.append(f"tile {name}: {g.lines} rows are split into {boxes} boxes of {g.box_lines}")
+        lines, chunks, cols = g.share_lines, g.share_chunks, min(g.share_chunks * g.chunk, g.cols)
+        if g.sharers:
+            notes.append(f"tile {name}: {g.shares} CTAs load it together, {lines} rows of {cols} columns each")
+        if g.box_lines < lines:
+            boxes = lines // g.box_lines
+            notes.append(f"tile {name}: {lines} rows are split into {boxes} boxes of {g.box_lines}")
         if g.chunk_dimension:
-            notes.append(f"tile {name}: {g.cols} columns are brought by one box of {g.chunks} chunks of {g.chunk}")
-        elif g.chunks > 1:
-            notes.append(f"tile {name}: {g.cols} columns are split into {g.chunks} boxes of {g.chunk}")
+            notes.append(f"tile {name}: {cols} columns are brought by one box of {chunks} chunks of {g.chunk}")
+        elif chunks > 1:
+            notes.append(f"tile {name}: {cols} columns are split into {chunks} boxes of {g.chunk}")
     return tuple(notes)

@@ -138,7 +138,7 @@ def load(tile: str, c: Context) -> list[Operation]:
         out.append(WaitEmpty(slot, span, tile))
         out.append(Expect(slot, ring.bytes, span, tile))
         out += [
-            TmaLoad(tile, b.coordinates, slot, b.offset, b.bytes, span, tile, s.tile(tile).hint)
+            TmaLoad(tile, b.coordinates, slot, b.offset, b.bytes, span, tile, s.tile(tile).hint, g.bytes_apart)
             for b in boxes(g, where, s, Int(part))
         ]
     out.append(Advance(cursor, span, tile))

@@ -11,6 +11,7 @@ from tilegen.ir.plan import (
     Digit,
     FenceAsync,
     GroupSync,
+    If,
     Operation,
     RowStep,
     StoreCommit,
@@ -22,7 +23,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.scheduled import TileBuffer
 from tilegen.ir.tile import Move
-from tilegen.ir.uniform import Sym, Uniform, from_poly, op
+from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import (
@@ -36,6 +37,7 @@ from tilegen.passes.synchronise.geometry import (
 )
 from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part
 from tilegen.passes.synchronise.values import Values
+from tilegen.passes.synchronise.work import exists
 
 VECTOR_BYTES = 16
 
@@ -90,7 +92,7 @@ class Stores:
         if shape.layout == "row":
             if s.store(o.tensor).via == "tma":
                 fail(Code.VECTOR_STORE, s.store(o.tensor).span, output=o.tensor)
-            out.append(
+            out += self._own(
                 StoreVector(values.fragment_of(o.source), o.tensor, tuple(where), row_dim, limit, span, name, shared)
             )
             return
@@ -103,7 +105,7 @@ class Stores:
         vector = VECTOR_BYTES // tensor.dtype.bytes
         constant = tensor.dims[col_dim].constant
         whole = constant is not None and constant % vector == 0
-        out.append(
+        out += self._own(
             StoreRows(
                 values.fragment_of(o.source),
                 o.tensor,
@@ -119,6 +121,11 @@ class Stores:
                 shared,
             )
         )
+
+    def _own(self, *stores: StoreRows | StoreVector | TmaStore) -> list[Operation]:
+        """The stores, of a CTA that has a block of its own."""
+        own = exists(self.c.scheduled)
+        return list(stores) if own == Int(1) else [If(own, stores, stores[0].span, stores[0].statement)]
 
     def _through_shared(self, o: Output, values: Values, corner: tuple[Uniform, ...], out: list[Operation]) -> None:
         s = self.c.scheduled
@@ -145,10 +152,12 @@ class Stores:
         out.append(WriteShared(buffer, values.fragment_of(o.source), span, name))
         out.append(FenceAsync(span, name))
         out.append(GroupSync(self.group_id, span, name))
-        out += [
-            TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name, s.store(o.tensor).hint)
-            for b in boxes(g, corner, s, Sym("warpgroup"))
-        ]
+        out += self._own(
+            *(
+                TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name, s.store(o.tensor).hint)
+                for b in boxes(g, corner, s, Sym("warpgroup"))
+            )
+        )
         out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))

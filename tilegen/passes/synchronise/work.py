@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 from tilegen.diagnostics.catalogue import Code, fail
@@ -35,19 +36,27 @@ def axis_blocks(axis: str, s: Scheduled) -> Uniform:
     return op("ceildiv", extent(s.program.tile.axis(axis)), s.role(axis).block)
 
 
+def axis_steps(axis: str, s: Scheduled) -> Uniform:
+    """How often items move on along an axis: a cluster takes several blocks at once."""
+    return op("ceildiv", axis_blocks(axis, s), s.clustered(axis))
+
+
 def total_items(s: Scheduled) -> Uniform:
-    """How many items there are; of sequences, how many there are at most."""
+    """How many items there are (of clusters, which each do one together); of sequences, how many there are at most."""
     if s.program.tile.ragged:
         return most_items(s)
     total: Uniform = Int(1)
     for axis in s.order.axes:
-        total = op("mul", total, axis_blocks(axis, s))
+        total = op("mul", total, axis_steps(axis, s))
     return total
 
 
 def grid(s: Scheduled) -> Uniform:
-    total = total_items(s)
-    return op("min", total, "sm_count") if s.order.persistent else total
+    total, size = total_items(s), s.cluster_size
+    if s.order.persistent:
+        most = op("max", 1, op("floordiv", "sm_count", size)) if size > 1 else Sym("sm_count")
+        total = op("min", total, most)
+    return op("mul", total, size)
 
 
 def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
@@ -64,15 +73,54 @@ def decode(s: Scheduled, item: str) -> tuple[Operation, ...]:
     if s.order.group is not None:
         rest = _grouped(s, order, rest, bind)
     for n, axis in enumerate(order):
-        role, count = s.role(axis), axis_blocks(axis, s)
+        count = axis_steps(axis, s)
         last = n == len(order) - 1
         index = rest if last else op("mod", rest, count)
-        if axis in s.order.descending:
-            index = op("sub", op("sub", count, 1), index)
-        bind(axis if role.block == 1 else f"{axis}.0", op("mul", index, role.block))
+        _bind_position(axis, index, s, bind)
         if not last:
             rest = bind(f"{item}_{n}", op("floordiv", rest, count))
     return (*lets, *split_lets(s))
+
+
+_Bind: TypeAlias = Callable[[str, Uniform], Uniform]
+
+
+def _bind_position(axis: str, index: Uniform, s: Scheduled, bind: _Bind) -> None:
+    """Let the axis's position be that of the item's step `index` along it, and of the CTA's block among the step's.
+
+    Where the last step has fewer blocks, CTAs that are left over go through the last block as well: they take part in
+    loading, and store nothing (`exists`).
+    """
+    block, size = s.role(axis).block, s.clustered(axis)
+    if axis in s.order.descending:
+        index = op("sub", op("sub", axis_steps(axis, s), 1), index)
+    if size > 1:
+        blocks = axis_blocks(axis, s)
+        first = op("mul", index, size)
+        bind(cluster_start(axis), op("mul", first, block))
+        index = op("add", first, s.place_in_cluster(axis))
+        bind(_exists(axis), op("lt", index, blocks))
+        index = op("min", index, op("sub", blocks, 1))
+    bind(axis if block == 1 else f"{axis}.0", op("mul", index, block))
+
+
+def cluster_start(axis: str) -> str:
+    """The name of the first position along an axis that a CTA's cluster has."""
+    return f"{axis}.cluster"
+
+
+def _exists(axis: str) -> str:
+    return f"{axis}.exists"
+
+
+def exists(s: Scheduled) -> Uniform:
+    """Whether the CTA has a block that is no other's, where clusters do not divide their axes."""
+    own: Uniform = Int(1)
+    for c in s.cluster:
+        blocks = axis_blocks(c.axis, s)
+        if not (isinstance(blocks, Int) and blocks.value % c.count == 0):
+            own = op("and", own, _exists(c.axis))
+    return own
 
 
 def split_lets(s: Scheduled) -> tuple[Let, ...]:
@@ -94,7 +142,7 @@ def split_lets(s: Scheduled) -> tuple[Let, ...]:
     return tuple(lets)
 
 
-def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str, Uniform], Uniform]) -> Uniform:
+def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: _Bind) -> Uniform:
     """Items of the grouped axes are cut into groups; a group's items all come before the next group's.
 
     A group axis of block 1 takes the other axes of block 1 along (heads and batches), else it stands alone.
@@ -107,11 +155,14 @@ def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str,
     others = [a for a in order if a not in together]
     units: Uniform = Int(1)
     for a in together:
-        units = op("mul", units, axis_blocks(a, s))
+        units = op("mul", units, axis_steps(a, s))
     other_items: Uniform = Int(1)
     for a in others:
-        other_items = op("mul", other_items, axis_blocks(a, s))
+        other_items = op("mul", other_items, axis_steps(a, s))
     wanted = Int(count) if count is not None else op("max", 1, op("floordiv", size or 0, streamed_bytes(s, axis)))
+    at_once = prod(s.clustered(a) for a in together)
+    if at_once > 1:
+        wanted = op("max", 1, op("floordiv", wanted, at_once))
     most = bind("group.size", op("min", wanted, units))
     number = bind("group.number", op("floordiv", item, op("mul", most, other_items)))
     inside = bind("group.item", op("sub", item, op("mul", number, op("mul", most, other_items))))
@@ -120,11 +171,9 @@ def _grouped(s: Scheduled, order: list[str], item: Uniform, bind: Callable[[str,
     unit_index = bind("group.unit", op("add", first, op("mod", inside, mine)))
     rest = bind("group.rest", op("floordiv", inside, mine))
     for n, a in enumerate(others):
-        role, blocks = s.role(a), axis_blocks(a, s)
+        blocks = axis_steps(a, s)
         index = rest if n == len(others) - 1 else op("mod", rest, blocks)
-        if a in s.order.descending:
-            index = op("sub", op("sub", blocks, 1), index)
-        bind(a if role.block == 1 else f"{a}.0", op("mul", index, role.block))
+        _bind_position(a, index, s, bind)
         if n < len(others) - 1:
             rest = bind(f"group.rest_{n}", op("floordiv", rest, blocks))
     order[:] = together
@@ -257,8 +306,10 @@ def ranges(stream: Stream, s: Scheduled) -> StreamRanges:
     own_box: dict[str, tuple[Uniform, Uniform]] = {}
     for r in row_axes(s):
         end = op("sub", extent(program.axis(r.axis)), 1)
-        first, own_first = position(r.axis, s), row_origin(r.axis, s)
-        last = op("min", op("add", first, r.block - 1), end)
+        # the CTAs of a cluster go through the same blocks: those that any of them needs
+        ctas, own_first = s.clustered(r.axis), row_origin(r.axis, s)
+        first = Sym(cluster_start(r.axis)) if ctas > 1 else position(r.axis, s)
+        last = op("min", op("add", first, ctas * r.block - 1), end)
         own_last = op("min", op("add", own_first, r.positions - 1), end)
         for name in sorted({r.axis} | {n for n in named if chunked(n, s)[0] == r.axis}):
             n = chunked(name, s)[1]

@@ -13,9 +13,9 @@ import numpy as np
 
 from tilegen.diagnostics.catalogue import Code
 from tilegen.emulate.ptx.faults import FaultError
-from tilegen.emulate.ptx.spaces import WINDOW_SHIFT
+from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT
 from tilegen.emulate.ptx.types import Array
-from tilegen.emulate.ptx.unit import WARP
+from tilegen.emulate.ptx.unit import WARP, WARPGROUP
 from tilegen.emulate.ptx.watch.clocks import HAPPENED, VISIBLE, Clocks
 from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
@@ -23,7 +23,7 @@ from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 if TYPE_CHECKING:
-    from tilegen.emulate.ptx.cta import Cta
+    from tilegen.emulate.ptx.cluster import Cluster
     from tilegen.emulate.ptx.machine import Machine
     from tilegen.emulate.ptx.program import Run
     from tilegen.emulate.ptx.unit import Group, Unit
@@ -61,36 +61,36 @@ class _Cores:
 
 
 class Watch:
-    """Of one launch; `begin` starts each CTA anew."""
+    """Of one launch; `begin` starts each cluster anew."""
 
     def __init__(self, machine: Machine, context: Context) -> None:
         self.machine, self.context = machine, context
         self._masks: dict[int, int] = {}  # registers of each run, by its first instruction
 
-    def begin(self, cta: Cta) -> None:
-        """A new CTA: nobody knows anything, and nothing was written."""
+    def begin(self, cluster: Cluster) -> None:
+        """A new cluster of CTAs, or a single one: nobody knows anything, and nothing was written."""
         warps = -(-self.machine.threads // WARP)
-        self.cta = cta
-        self.clocks = Clocks(warps, len(cta.units))
+        self.mbarriers = cluster.mbarriers
+        units = -(-self.machine.threads // WARPGROUP)
+        self.clocks = Clocks(warps, units)
         self.shadow = Shadow(len(self.machine.shared) // CHUNK, self.clocks.readers, self._conflict)
         self.loads: list[Load] = []
         self._mbarriers: dict[int, _Barrier] = {}
-        self._named: dict[int | None, Array] = {}
-        self._cores = [_Cores() for _ in cta.units]
-        self._flights = [Flight() for _ in cta.units]
+        self._named: dict[tuple[int, int] | None, Array] = {}
+        self._cores = [_Cores() for _ in range(units)]
+        self._flights = [Flight() for _ in range(units)]
         self._stores = [[0, 0] for _ in range(warps)]  # groups committed, and known to be read
         self._storing = [0] * warps  # lanes that have issued stores
         self._open = [False] * warps  # a store is not committed
         self._copies = [0] * warps
         self._groups: list[list[int]] = [[] for _ in range(warps)]  # copies at each commit
-        base = self.machine.dynamic_base
-        self._atomic = {(base + at) // CHUNK for at in self.context.atomic}
+        bases = [self.machine.dynamic_base + (rank << RANK_SHIFT) for rank in range(self.machine.ctas)]
+        self._atomic = {(base + at) // CHUNK for base in bases for at in self.context.atomic}
 
     # ---- faults ----
 
     def _conflict(self, found: Conflict) -> NoReturn:
-        base = self.machine.dynamic_base
-        where = self.context.place(found.at - base)
+        where = self._place(found.at)
         access = found.access
         if found.code is Code.EMULATED_UNWRITTEN:
             raise FaultError(f"{access.deed} reads {where}, which nothing has written", code=found.code)
@@ -102,6 +102,18 @@ class Watch:
         else:
             what = f"{access.deed} touches {where}, and nothing orders it after {earlier}"
         raise FaultError(what, code=found.code, notes=notes)
+
+    def _place(self, address: int) -> str:
+        """An address in shared memory, in words."""
+        rank, at = divmod(address, self.machine.offset_bits + 1)
+        whose = f" in CTA {rank} of the cluster" if self.machine.ctas > 1 else ""
+        return self.context.place(at - self.machine.dynamic_base) + whose
+
+    def _role(self, warp: int) -> str:
+        """A warp, in words."""
+        rank, own = divmod(warp, -(-self.machine.threads_apart // WARP))
+        whose = f" of CTA {rank} of the cluster" if self.machine.ctas > 1 else ""
+        return self.context.role(own) + whose
 
     def _warps(self, unit: Unit, bits: int) -> Iterator[tuple[int, int]]:
         """(warp, lanes of it) of a set of threads of a warpgroup."""
@@ -174,11 +186,13 @@ class Watch:
         for w, _ in self._by_warp(threads):
             self.clocks.fence(w)
 
+    @staticmethod
+    def _key(number: int | None, unit: Unit) -> tuple[int, int] | None:
+        return None if number is None else (unit.cta.rank, number)
+
     def come(self, number: int | None, unit: Unit, bits: int) -> None:
         """Threads arrive at a named barrier (None: the cluster's)."""
-        told = self._named.get(number)
-        if told is None:
-            told = self._named[number] = self.clocks.nothing()
+        told = self._named.setdefault(self._key(number, unit), self.clocks.nothing())
         for w, _ in self._warps(unit, bits):
             self.clocks.meet((w,))
             self.clocks.publish(w, _LANES, told)
@@ -186,11 +200,11 @@ class Watch:
     def go(self, number: int | None, unit: Unit, bits: int) -> None:
         """A named barrier lets threads go."""
         for w, _ in self._warps(unit, bits):
-            self.clocks.learn(w, self._named[number])
+            self.clocks.learn(w, self._named[self._key(number, unit)])
 
-    def over(self, number: int | None) -> None:
-        """A named barrier has let everybody go that waited."""
-        self._named.pop(number, None)
+    def over(self, number: int, rank: int) -> None:
+        """A named barrier of a CTA has let everybody go that waited."""
+        self._named.pop((rank, number), None)
 
     # ---- mbarriers ----
 
@@ -206,8 +220,7 @@ class Watch:
         if self.clocks.know[warp, proxy, barrier.made_by] < barrier.made_at:
             what = "is not known to be initialised" if proxy == HAPPENED else "has no fence behind its initialisation"
             raise FaultError(
-                f"the mbarrier at {self.context.place(address - self.machine.dynamic_base)} {what} "
-                f"where {self.context.role(warp)} uses it",
+                f"the mbarrier at {self._place(address)} {what} where {self._role(warp)} uses it",
                 code=Code.EMULATED_RACE if proxy == HAPPENED else Code.EMULATED_PROXY,
             )
         return barrier
@@ -258,7 +271,7 @@ class Watch:
 
     def _by_threads(self, warp: int, pc: int, verb: str) -> Access:
         know = self.clocks.know[warp]
-        deed = f"what {self.context.role(warp)} {verb}"
+        deed = f"what {self._role(warp)} {verb}"
         return Access(pc, warp, self.clocks.time(warp), know, False, deed)
 
     def _chunks(self, addresses: Array, nbytes: int) -> Array:
@@ -276,7 +289,7 @@ class Watch:
         """cp.async is issued."""
         for w, chosen in self._by_warp(threads):
             self._copies[w] += 1
-            deed = f"a copy by {self.context.role(w)}"
+            deed = f"a copy by {self._role(w)}"
             access = Access(pc, self.clocks.copy + w, self._copies[w], self.clocks.know[w].copy(), False, deed)
             self.shadow.write(self._chunks(addresses[chosen], nbytes), access)
 
@@ -313,7 +326,7 @@ class Watch:
         self.loads.append(Load(name, tm, tuple(at)))
         know = self.clocks.know[w].copy()
         np.maximum(barrier.running, know, out=barrier.running)
-        phase = self.cta.mbarriers.get(mbarrier).phase + 1
+        phase = self.mbarriers.get(mbarrier).phase + 1
         self.shadow.write(chunks, Access(pc, barrier.agent, phase, know, True, deed, origin), np.arange(len(chunks)))
 
     def tma_store(self, thread: int, chunks: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]) -> None:
@@ -350,7 +363,7 @@ class Watch:
             committed, read = self._stores[w]
             if self._storing[w] & lanes and (self._open[w] or committed > read):
                 raise FaultError(
-                    f"{self.context.role(w)} ends while a store of its own may still be reading shared memory",
+                    f"{self._role(w)} ends while a store of its own may still be reading shared memory",
                     code=Code.EMULATED_UNAWAITED,
                 )
 
@@ -379,7 +392,7 @@ class Watch:
             self.clocks.know[w, HAPPENED, w] += 1
         self.clocks.meet(warps)
         cores.know.append(told if not cores.know else np.maximum(told, cores.know[-1]))
-        deed = f"a product of {self.context.role(unit.base // WARP)}"
+        deed = f"a product of {self._role(unit.base // WARP)}"
         access = Access(pc, self.clocks.tensor + u, cores.issued, least, True, deed)
         for chunks in operands:
             self.shadow.read(chunks, access)

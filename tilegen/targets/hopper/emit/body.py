@@ -117,9 +117,10 @@ def _block(r: RoleScope, o: Work | For | If | IfVote | IfSpoiled) -> list[Line]:
         if o.mode == "table":
             return _table_loop(r, o, index)
         body = inside(_body(replace(r, integers=r.integers.with_natural(o.index)), o.body))
+        among = f" / {r.plan.cluster}" if r.plan.cluster > 1 else ""
         if o.mode == "single":
-            return [Line("{", o.span), Line(f"const int {index} = blockIdx.x;", o.span, 1), *body, Line("}")]
-        steps = f"int {index} = blockIdx.x; {index} < {r.integers.term(o.total)}; {index} += gridDim.x"
+            return [Line("{", o.span), Line(f"const int {index} = blockIdx.x{among};", o.span, 1), *body, Line("}")]
+        steps = f"int {index} = blockIdx.x{among}; {index} < {r.integers.term(o.total)}; {index} += gridDim.x{among}"
         return [Line("#pragma unroll 1"), Line(f"for ({steps}) {{", o.span), *body, Line("}")]
     var = r.names.give(("symbol", o.var), o.var)
     start, stop = r.integer(o.start), r.integers.term(o.stop)

@@ -20,6 +20,7 @@ _CALLS: dict[str, dict[str, str]] = {
     "floor_mod": {"floor_div": "floor_div"},
     "release_by_warpgroup": {"arrive": "mbarrier_arrive"},
     "release_by_warp": {"arrive": "mbarrier_arrive"},
+    "release_to_sharers": {"arrive": "arrive_at"},
     "scan": {"load": "load_words"},
 }
 _FILES = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.ir.machines import MACHINES
-from tilegen.ir.plan import WARPS, Buffer, MapParam, Plan, RolePlan
+from tilegen.ir.plan import CLUSTER_RANK, WARPS, Buffer, MapParam, Plan, RolePlan
 from tilegen.ir.uniform import symbols, text
 from tilegen.targets.hopper.emit.body import role_code
 from tilegen.targets.hopper.emit.deal import add_deal_kernel
@@ -36,12 +36,14 @@ def emit(plan: Plan) -> str:
     flags = [kernel["flag", ring.name] for ring in plan.rings if ring.scan]
     warp, group = kernel.give("warp", "warp"), kernel.give("group", "group")
     kernel.give(("symbol", "warpgroup"), "warpgroup")
+    rank = kernel.give(("symbol", CLUSTER_RANK), "cluster_rank") if plan.cluster > 1 else ""
     maps = [kernel["map", p.descriptor] for p in plan.params if isinstance(p, MapParam)]
     helpers = {
         "prefetch": functions.helper("prefetch_map") if maps else "",
         "init": functions.helper("mbarrier_init") if barriers else "",
         "fence_init": functions.helper("fence_barrier_init") if barriers else "",
         "fence_async": functions.helper("fence_async") if barriers else "",
+        "meet": functions.helper("cluster_meet") if plan.cluster > 1 else "",
         "uniform": functions.helper("uniform"),
         "launch_dependents": functions.helper("launch_dependents") if plan.dependent else "",
         "wait_for_prior": functions.helper("wait_for_prior") if plan.dependent else "",
@@ -71,6 +73,7 @@ def emit(plan: Plan) -> str:
         addresses=addresses,
         barriers=barriers,
         flags=flags,
+        rank=rank,
         summaries=[_role_summary(r) for r in plan.roles],
         warp=warp,
         group=group,
@@ -81,7 +84,7 @@ def emit(plan: Plan) -> str:
 
 def _integers(plan: Plan, names: Names, functions: Functions) -> Integers:
     sizes = frozenset(s for t in plan.tensors for d in t.dims for s in symbols(d))
-    return Integers(lambda name: names["symbol", name], functions.helper, sizes | {"warpgroup"})
+    return Integers(lambda name: names["symbol", name], functions.helper, sizes | {"warpgroup", CLUSTER_RANK})
 
 
 def _by_warpgroup(plan: Plan) -> list[list[RolePlan]]:

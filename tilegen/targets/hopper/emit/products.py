@@ -32,6 +32,7 @@ def mma(r: RoleScope, op: Mma) -> str:
         "overwrite": overwrite,
         "more": more,
         "b_leading": _leading(op.b),
+        "clustered": r.plan.cluster > 1,
     }
     name = f"mma_{op.accumulator}"
     b_address = r.slot(op.b.slot, 0, op.b.warpgroup)

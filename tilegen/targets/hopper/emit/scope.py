@@ -7,7 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import For, Fragment, If, IfSpoiled, IfVote, LetFloat, Mma, Operation, Plan, RolePlan, Slot, Work
+from tilegen.ir.plan import (
+    CLUSTER_RANK,
+    For,
+    Fragment,
+    If,
+    IfSpoiled,
+    IfVote,
+    LetFloat,
+    Mma,
+    Operation,
+    Plan,
+    RolePlan,
+    Sharers,
+    Slot,
+    Work,
+)
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
@@ -63,6 +78,11 @@ class RoleScope:
         """The variable that holds the cache policy of a hint, made once in the role."""
         return self.names.give(("policy", hint), f"{hint}_policy")
 
+    def ctas(self, sharers: Sharers) -> str:
+        """The mask of the CTAs that share."""
+        mask, first = sum(1 << rank for rank in sharers.ranks(0)), self.integers.factor(first_rank(self.plan, sharers))
+        return f"{mask:#x}" if first == "0" else f"{mask:#x} << {first}"
+
     @cached_property
     def products(self) -> dict[str, list[Mma]]:
         """The products issued under each token."""
@@ -85,8 +105,9 @@ class RoleScope:
             self.names.give(("phase", name), f"{name}_phase"),
         )
 
-    def slot(self, slot: Slot, offset: int = 0, warpgroup: int = 0) -> str:
-        """Address of `offset` bytes, and of `warpgroup` more for each warpgroup index, into a slot."""
+    def slot(self, slot: Slot, offset: int = 0, warpgroup: int = 0, share: tuple[int, Uniform] = (0, Int(0))) -> str:
+        """Address of `offset` bytes, and of `warpgroup` more for each warpgroup index, into a slot; and of the bytes of
+        a share times its number."""
         ring = self.plan.ring(slot.ring)
         start = self.names["buffer", ring.buffer]
         return _sum(
@@ -94,6 +115,7 @@ class RoleScope:
             self._times(self.plan.buffer(ring.buffer).stage_bytes, self._number(slot)),
             str(offset) if offset else "",
             self._times(warpgroup, "warpgroup"),
+            self._times(share[0], self.integer(share[1])) if share[0] else "",
         )
 
     def barrier(self, slot: Slot, kind: str) -> str:
@@ -147,6 +169,13 @@ class RoleScope:
     def left(self, limit: Uniform, start: Uniform) -> str:
         """How many positions are left from `start` to `limit`."""
         return self.integer(op("sub", limit, start))
+
+
+def first_rank(plan: Plan, sharers: Sharers) -> Uniform:
+    """The rank of the first of the CTAs that share with this one."""
+    if sharers.count == plan.cluster:
+        return Int(0)
+    return op("sub", CLUSTER_RANK, op("mul", sharers.number, sharers.stride))
 
 
 def _sum(*terms: str) -> str:

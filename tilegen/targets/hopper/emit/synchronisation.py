@@ -26,7 +26,8 @@ from tilegen.ir.plan import (
     WaitEmpty,
     WaitFull,
 )
-from tilegen.targets.hopper.emit.scope import EXPONENT, RoleScope
+from tilegen.ir.uniform import Int
+from tilegen.targets.hopper.emit.scope import EXPONENT, RoleScope, first_rank
 
 
 def set_registers(r: RoleScope, op: SetRegisters) -> str:
@@ -39,10 +40,14 @@ def expect(r: RoleScope, op: Expect) -> str:
 
 
 def tma_load(r: RoleScope, op: TmaLoad) -> str:
-    name = r.functions.specific(f"load_{op.descriptor}", "load", rank=len(op.coordinates), hint=bool(op.hint))
-    coordinates = ", ".join((*map(r.integer, op.coordinates), *_policy(r, op.hint)))
-    map_name = r.names["map", op.descriptor]
-    return f"{name}({r.slot(op.slot, op.offset)}, &{map_name}, {r.barrier(op.slot, 'full')}, {coordinates});"
+    sharers = r.plan.ring(op.slot.ring).sharers
+    name = r.functions.specific(
+        f"load_{op.descriptor}", "load", rank=len(op.coordinates), hint=bool(op.hint), multicast=sharers is not None
+    )
+    told = () if sharers is None else (r.ctas(sharers),)
+    coordinates = ", ".join((*map(r.integer, op.coordinates), *told, *_policy(r, op.hint)))
+    to = r.slot(op.slot, op.offset, share=(op.share, sharers.number) if sharers else (0, Int(0)))
+    return f"{name}({to}, &{r.names['map', op.descriptor]}, {r.barrier(op.slot, 'full')}, {coordinates});"
 
 
 def tma_store(r: RoleScope, op: TmaStore) -> str:
@@ -102,7 +107,14 @@ def scan_slot(r: RoleScope, op: ScanSlot) -> str:
 
 
 def arrive_empty(r: RoleScope, op: ArriveEmpty) -> str:
-    by = "release_by_warp" if r.role.frees_by_warp(r.plan.ring(op.slot.ring)) else "release_by_warpgroup"
+    ring = r.plan.ring(op.slot.ring)
+    by = "release_by_warp" if r.role.frees_by_warp(ring) else "release_by_warpgroup"
+    if ring.sharers is not None:
+        count, stride, by_warp = ring.sharers.count, ring.sharers.stride, r.role.frees_by_warp(ring)
+        name = r.functions.specific(
+            f"{by}_{ring.name}", "release_to_sharers", by_warp=by_warp, count=count, stride=stride
+        )
+        return f"{name}({r.barrier(op.slot, 'empty')}, {r.integer(first_rank(r.plan, ring.sharers))});"
     return f"{r.functions.helper('mbarrier_arrive' if r.role.elected else by)}({r.barrier(op.slot, 'empty')});"
 
 
