@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from cuda.bindings import nvrtc
@@ -51,7 +52,7 @@ def run(
     shared: int = 0,
     entry: str = "k",
     memory: GlobalMemory | None = None,
-    **options: int,
+    **options: Any,
 ) -> Report:
     """Launch kernel `entry`. Arrays are mapped and passed as pointers, ints as s32, floats as f32, bytes as such."""
     memory = memory or GlobalMemory()

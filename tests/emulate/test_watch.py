@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.emulate.device import DEVICE
+from tests.emulate.support import run
 from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.emulate.memory import GlobalMemory
+from tilegen.emulate.ptx.watch.context import Context
 from tilegen.oracle import poisoned, random_inputs
 from tilegen.runtime.kernel import Kernel
+from tilegen.targets.hopper.tensor_map import TensorMap
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SIZES = {"B": 1, "Sq": 300, "Sk": 300, "Hk": 2, "G": 2}
@@ -77,5 +82,50 @@ def test_a_fault_names_statement_role_and_slot() -> None:
     assert note.span == next(m.span for m in program.moves if m.name == "q")
 
 
-def test_the_kernel_itself_raises_none() -> None:
-    assert np.isfinite(attention().emulate(arguments()).O.astype(np.float32)).all()
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_the_kernel_itself_raises_none(seed: int | None) -> None:
+    """At whatever times engines finish and warps run, to the same bits."""
+    made = attention().emulate(arguments(), seed=seed).O
+    assert np.array_equal(made, plain())
+
+
+@cache
+def plain() -> np.ndarray:
+    """O of a run that is not watched."""
+    made: np.ndarray = attention().emulate(arguments(), watch=False, seed=None).O.copy()
+    assert np.isfinite(made.astype(np.float32)).all()
+    return made
+
+
+LOADS = (
+    DEVICE
+    + """
+extern __shared__ __align__(1024) u8 smem[];
+DEV void load(u32 to, const TMap* m, u32 b) {
+  asm volatile("cp.async.bulk.tensor.1d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {0}], [%2];"
+               :: "r"(to), "l"(m), "r"(b) : "memory");
+}
+extern "C" __global__ void k(const __grid_constant__ TMap m, u32 bytes) {
+  __shared__ __align__(8) u64 bar; const u32 b = shared(&bar);
+  if (threadIdx.x == 0) { init(b, 1); asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  __syncthreads();
+  if (threadIdx.x == 0) { expect(b, bytes); load(shared(smem), &m, b); load(shared(smem) + 128, &m, b); }
+  wait(b, 0);
+}
+"""
+)
+
+
+@pytest.mark.parametrize(("seed", "code"), [(None, "EMULATED_UNAWAITED"), (0, "EMULATED_PHASE")])
+def test_bytes_that_nobody_expects(seed: int | None, code: str) -> None:
+    """Two boxes, and an mbarrier that expects one: the other lands before anybody looks, or when its phase is over."""
+    with pytest.raises(TilegenError) as caught:
+        two_boxes(128, seed)
+    assert caught.value.diagnostics[0].code == code
+    two_boxes(256, seed)
+
+
+def two_boxes(expected: int, seed: int | None) -> None:
+    memory = GlobalMemory()
+    tm = TensorMap("u16", memory.alloc(np.zeros(64, np.uint16)), (64,), (), (64,))
+    run(LOADS, tm.to_bits(), expected, shared=256, memory=memory, watch=Context(), seed=seed)

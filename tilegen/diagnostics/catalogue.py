@@ -1071,6 +1071,12 @@ class Code(enum.Enum):
         ("put fence.proxy.async between the write and what orders it before the access",),
         "TMA and the tensor cores see what threads wrote to shared memory once a fence.proxy.async lies between",
     )
+    EMULATED_PHASE = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("compare the bytes that the mbarrier expects with those of all boxes that signal it",),
+        "a phase ends when all arrivals have come and no expected byte is outstanding; what lands later counts for the "
+        "next",
+    )
     EMULATED_UNWRITTEN = Entry(
         "{what} (executing {instruction}, PTX line {line}, {where})",
         ("compare the bytes of the box or the copies with what is read",),

@@ -1,13 +1,13 @@
 """cp: the asynchronous copies of single threads (cp.async), and the way to the bulk ones.
 
-A copy lands as late as it may: when its thread waits for it, or an arrival on an mbarrier is to follow it. Until then
-its bytes in shared memory are poison.
+A copy lands as late as it may: when its thread waits for it, or when an mbarrier is told of it, which a seed puts off.
+Until then its bytes in shared memory are poison.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from tilegen.emulate.ptx.tma import bulk
 from tilegen.emulate.ptx.types import TYPES, Array
 
 if TYPE_CHECKING:
+    from tilegen.emulate.ptx.cta import Cta
     from tilegen.emulate.ptx.machine import Machine
 
 
@@ -55,32 +56,43 @@ _POISON = np.uint32(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of some threads that have not landed: where each goes, its words, the number of its group."""
+    """Copies of some threads that have not landed: where each goes, its words, its group; `number` counts in a CTA."""
 
     threads: Array
     targets: Array
     words: Array
     groups: Array
+    number: int
 
     def where(self, chosen: Array) -> Copies:
         """Some of them."""
-        return Copies(self.threads[chosen], self.targets[chosen], self.words[chosen], self.groups[chosen])
+        return replace(
+            self,
+            threads=self.threads[chosen],
+            targets=self.targets[chosen],
+            words=self.words[chosen],
+            groups=self.groups[chosen],
+        )
 
 
-def _land(machine: Machine, threads: Array, pending: int | None = None) -> None:
-    """Let copies of these threads land: all of them, or those in groups that are closed, less the last `pending`."""
+def _land(cta: Cta, threads: Array, pending: int | None = None, upto: int | None = None) -> None:
+    """Let copies of these threads land: all of them, or those in groups that are closed, less the last `pending`; or
+    those up to a number."""
     left: list[Copies] = []
-    closed = machine.cta.copy_groups
-    for copies in machine.cta.copies:
+    closed = cta.copy_groups
+    for copies in cta.copies:
+        if upto is not None and copies.number > upto:
+            left.append(copies)
+            continue
         now = np.isin(copies.threads, threads)
         if pending is not None:
             now &= copies.groups < closed[copies.threads] - pending
         if now.any():
-            machine.spaces.scatter("shared", copies.targets[now], 4, copies.words[now], copies.threads[now])
+            cta.machine.spaces.scatter("shared", copies.targets[now], 4, copies.words[now], copies.threads[now])
         if not now.all():
             left.append(copies.where(~now))
-    machine.cta.copies = left
-    machine.cta.events += 1
+    cta.copies = left
+    cta.events += 1
 
 
 def _commit(machine: Machine) -> Step:
@@ -99,7 +111,7 @@ def _wait(left: int | None) -> Callable[[Machine], Step]:
     def bind(machine: Machine) -> Step:
         def step(s: slice, m: Mask) -> None:
             threads = s.start + active(s, m)
-            _land(machine, threads, left)
+            _land(machine.cta, threads, left)
             if machine.watch is not None:
                 machine.watch.wait_copies(threads, left)
 
@@ -141,7 +153,9 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
                 for k in range(min(int(count), nbytes)):
                     data[chosen, k : k + 1] = spaces.gather("global", address[chosen] + np.uint64(k), 1, 1, who[chosen])
             spaces.scatter("shared", target, 4, np.full((len(who), nbytes // 4), _POISON), who)
-            machine.cta.copies.append(Copies(who, target, data.view(np.uint32), machine.cta.copy_groups[who]))
+            machine.cta.copied += 1
+            groups = machine.cta.copy_groups[who]
+            machine.cta.copies.append(Copies(who, target, data.view(np.uint32), groups, machine.cta.copied))
 
         return step
 
@@ -159,18 +173,25 @@ def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
 
     def bind(machine: Machine) -> Step:
         where = shared_address(machine, ins.operands[0])
+        pc = machine.program.binding_at
 
         def step(s: slice, m: Mask) -> None:
             addresses, chosen = where(s), active(s, m)
-            _land(machine, s.start + chosen)
+            threads = s.start + chosen
+            for address in np.unique(addresses[chosen]):
+                machine.cta.mbarriers.get(int(address))
             if machine.watch is not None:
-                machine.watch.copies_arrive(addresses[chosen], s.start + chosen)
-            for i in chosen:
+                machine.watch.copies_arrive(addresses[chosen], threads)
+            cta, upto = machine.cta, machine.cta.copied
+
+            def effect() -> None:
+                _land(cta, threads, upto=upto)
                 # Without .noinc the pending count goes up by one first, and the arrival takes it down again.
                 if counted:
-                    machine.cta.mbarriers.arrive(int(addresses[i]))
-                else:
-                    machine.cta.mbarriers.get(int(addresses[i]))
+                    for i in chosen:
+                        cta.mbarriers.arrive(int(addresses[i]))
+
+            machine.cta.engines.later(effect, None, pc, int(threads[0]))
 
         return step
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilegen.emulate.ptx.cta import Cta
+from tilegen.emulate.ptx.engines import Engines
 from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.hang import report_hang
 from tilegen.emulate.ptx.mbarrier import Mbarriers
@@ -26,6 +27,7 @@ class Cluster:
         self.machine = machine
         self.events = 0
         self.mbarriers = Mbarriers(self)
+        self.engines = Engines(self, machine.rng)
         self.ctas = [Cta(self, index, rank) for rank, index in enumerate(indices)]
         self.cluster_phase = 0
         self.cluster_arrived: dict[Unit, int] = {}
@@ -41,11 +43,12 @@ class Cluster:
         live = self.units
         while live:
             busy = False
-            for unit in live:
+            for unit in self.engines.order(live):
                 self.machine.cta = unit.cta
                 busy |= unit.cta.turn(unit)
+                busy |= self.engines.tick()
             live = [unit for unit in live if unit.groups]
-            if busy or not live:
+            if busy or not live or self.engines.stir():
                 continue
             # Nothing can run. On the hardware too a try_wait gives up after a while; if that changes nothing, it hangs.
             timed = [g for u in live for g in u.groups if g.wait is not None and g.wait.kind == "mbarrier"]
@@ -55,6 +58,9 @@ class Cluster:
             for group in timed:
                 group.timed_out = True
                 group.wait = None
+        self.engines.finish()
+        if self.machine.watch is not None:
+            self.machine.watch.end()
 
     def wake(self, kind: str, key: object) -> None:
         """Groups that wait for (`kind`, `key`) run again."""

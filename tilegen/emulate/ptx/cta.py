@@ -14,8 +14,7 @@ from tilegen.emulate.ptx.unit import WARPGROUP, Group, Unit
 if TYPE_CHECKING:
     from tilegen.emulate.ptx.asynccopy import Copies
     from tilegen.emulate.ptx.cluster import Cluster
-
-_TURN = 64
+    from tilegen.emulate.ptx.wgmma import Flying
 
 
 class Cta:
@@ -30,8 +29,11 @@ class Cta:
         self.turns = 0
         self.mbarriers = cluster.mbarriers
         self.barriers = NamedBarriers(self)
+        self.engines = cluster.engines
         self.copies: list[Copies] = []  # of single threads, on their way
         self.copy_groups = np.zeros(machine.threads, np.int64)  # that each thread has closed
+        self.flying: dict[tuple[int, bytes], Flying] = {}  # accumulators of products under way, by warpgroup
+        self.copied = 0  # how many there were
         self.free_registers = 0
         self.units = [
             Unit(
@@ -56,11 +58,13 @@ class Cta:
     def turn(self, unit: Unit) -> bool:
         """Run a warpgroup for a while. False if it could not run."""
         ran = False
-        for _ in range(_TURN):
+        for _ in range(self.engines.turn()):
             group = unit.pick()
             if group is None:
                 break
             ran = True
+            if self.engines.hold(unit, group):
+                continue
             self._step(unit, group)
         return ran
 
@@ -80,7 +84,7 @@ class Cta:
                 step(s, m)
         except (FaultError, MemoryFaultError) as fault:
             assert step is not None
-            machine.fault(run.start + run.steps.index(step), fault, lanes)
+            machine.fault(run.start + run.steps.index(step), fault, int(lanes.threads[0]))
         run.executions += lanes.warps
         group.pc = run.end
         if run.control is None:
@@ -90,7 +94,7 @@ class Cta:
             if run.control(unit, group):
                 run.controls += lanes.warps
         except (FaultError, MemoryFaultError) as fault:
-            machine.fault(run.end, fault, unit.lanes(group.bits))
+            machine.fault(run.end, fault, int(unit.lanes(group.bits).threads[0]))
 
     def exited(self) -> None:
         """Some threads have exited: barriers may now be complete."""

@@ -30,7 +30,7 @@ from tilegen.emulate.ptx.module import (
 from tilegen.emulate.ptx.program import Program
 from tilegen.emulate.ptx.specials import special_rows
 from tilegen.emulate.ptx.types import UNSIGNED, Array, PtxType
-from tilegen.emulate.ptx.unit import WARPGROUP, Lanes
+from tilegen.emulate.ptx.unit import WARPGROUP
 from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.watch import Watch
 
@@ -278,19 +278,20 @@ class Machine:
 
     # ---- errors ----
 
-    def where(self, thread: int | None, lanes: Lanes) -> str:
-        """Thread and CTA in words; the first thread of `lanes` where none is at fault alone."""
-        x, y, z = self.cta.index
-        t = (int(lanes.threads[0]) if thread is None else thread) - self.cta.first
+    def where(self, thread: int) -> str:
+        """Thread and CTA in words."""
+        cta = self.cta.cluster.ctas[thread // self.threads_apart]
+        x, y, z = cta.index
+        t = thread - cta.first
         bx, by, _ = self.block
         return (
             f"thread ({t % bx}, {t // bx % by}, {t // (bx * by)}), warp {t // 32} lane {t % 32}, of CTA ({x}, {y}, {z})"
         )
 
-    def fault(self, pc: int, fault: FaultError | MemoryFaultError, lanes: Lanes) -> NoReturn:
-        """Raise the error for a fault of the instruction at `pc`."""
+    def fault(self, pc: int, fault: FaultError | MemoryFaultError, first: int = 0) -> NoReturn:
+        """Raise the error for a fault of the instruction at `pc`; of thread `first` where none is at fault alone."""
         ins = self.program.code[pc]
-        where = self.where(fault.thread, lanes)
+        where = self.where(first if fault.thread is None else fault.thread)
         if isinstance(fault, MemoryFaultError):
             fault = FaultError(fault.what)
         place = ins.place

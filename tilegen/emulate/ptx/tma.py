@@ -28,14 +28,26 @@ def _nothing(machine: Machine) -> Step:
 
 
 def _commit(machine: Machine) -> Step:
-    watch = machine.watch
-    return lambda s, m: None if watch is None else watch.commit_stores(s.start + active(s, m))
+    def step(s: slice, m: Mask) -> None:
+        threads = s.start + active(s, m)
+        for thread in threads.tolist():
+            machine.cta.engines.commit(("store", thread), thread)
+        if machine.watch is not None:
+            machine.watch.commit_stores(threads)
+
+    return step
 
 
 def _wait(left: int) -> Callable[[Machine], Step]:
     def bind(machine: Machine) -> Step:
-        watch = machine.watch
-        return lambda s, m: None if watch is None else watch.wait_stores(s.start + active(s, m), left)
+        def step(s: slice, m: Mask) -> None:
+            threads = s.start + active(s, m)
+            for thread in threads.tolist():
+                machine.cta.engines.wait(("store", thread), thread, left)
+            if machine.watch is not None:
+                machine.watch.wait_stores(threads, left)
+
+        return step
 
     return bind
 

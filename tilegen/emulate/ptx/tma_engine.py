@@ -1,4 +1,4 @@
-"""The TMA engine: boxes between global memory and swizzled shared memory. A transfer completes when it is issued."""
+"""The TMA engine: boxes between global memory and swizzled shared memory. Faults are found when a box is issued."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 16
 _ALIGN = 128
+_POISON = 0xFF  # what shared memory holds while a box is on its way there
 _ROUNDED = frozenset({"f32ftz", "tf32", "tf32ftz"})  # elements that change on their way
 #: Bytes of the NaN that fills outside elements; the manual does not give the pattern, so this one is assumed.
 _NAN = {"f16": b"\xff\x7f", "bf16": b"\xff\x7f", "f32": b"\xff\xff\xff\x7f", "f64": b"\xff" * 7 + b"\x7f"}
@@ -135,14 +136,23 @@ def load(
     memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
     if machine.watch is not None:
         machine.watch.tma_load(thread, chunks, mbarrier, pc, map_name(machine, descriptor), tm, coordinates)
-    data = np.zeros(box.shape, np.uint8)
-    if tm.fill == "nan":
-        data = np.resize(np.frombuffer(_NAN[tm.dtype], np.uint8), box.shape)
-    if not box.empty:
-        data[box.inside] = box.global_view(machine, thread, writable=False)
-    memory[chunks] = data.reshape(-1, _CHUNK)
+    view = None if box.empty else box.global_view(machine, thread, writable=False)
     machine.tma_loads[map_name(machine, descriptor)] += 1
-    machine.cta.mbarriers.complete(mbarrier, box.nbytes)
+    memory[chunks] = _POISON
+    phase = machine.cta.mbarriers.get(mbarrier).phase
+
+    def effect() -> None:
+        data = np.zeros(box.shape, np.uint8)
+        if tm.fill == "nan":
+            data = np.resize(np.frombuffer(_NAN[tm.dtype], np.uint8), box.shape)
+        if view is not None:
+            data[box.inside] = view
+        memory[chunks] = data.reshape(-1, _CHUNK)
+        if machine.watch is not None:
+            machine.watch.landed(mbarrier, phase)
+        machine.cta.mbarriers.complete(mbarrier, box.nbytes)
+
+    machine.cta.engines.later(effect, None, pc, thread)
 
 
 def load_to_all(
@@ -181,6 +191,10 @@ def store(
     machine.cta.events += 1
     if box.empty:
         return
-    data = memory[chunks].reshape(box.shape)[box.inside]
     view = box.global_view(machine, thread, writable=True)
-    view[...] = data if combine is None else combine(np.ascontiguousarray(view), np.ascontiguousarray(data))
+
+    def effect() -> None:
+        data = memory[chunks].reshape(box.shape)[box.inside]
+        view[...] = data if combine is None else combine(np.ascontiguousarray(view), np.ascontiguousarray(data))
+
+    machine.cta.engines.later(effect, ("store", thread), pc, thread)

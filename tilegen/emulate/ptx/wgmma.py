@@ -1,4 +1,4 @@
-"""wgmma: warpgroup matrix products. A product is complete when it is issued."""
+"""wgmma: warpgroup matrix products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.half import as_float
 from tilegen.emulate.ptx.module import Immediate, Instruction, Operand, Register, Vector
 from tilegen.emulate.ptx.types import TYPES, Array
-from tilegen.emulate.ptx.unit import WARPGROUP, Group, Unit
+from tilegen.emulate.ptx.unit import WARP, WARPGROUP, Group, Unit
 from tilegen.emulate.ptx.wgmma_layout import (
     accumulator_to_matrix,
     chunk_indices,
@@ -42,6 +42,15 @@ class Element:
         return 32 // self.size
 
 
+@dataclass
+class Flying:
+    """An accumulator whose registers are poison: what it will hold, and products that are still to be added."""
+
+    words: Array
+    products: int = 0
+
+
+_POISON = np.uint32(0xFFFFFFFF)
 _ELEMENTS = {
     "f16": Element(2, lambda x: as_float(x, "f16")),
     "bf16": Element(2, lambda x: as_float(x, "bf16")),
@@ -84,11 +93,16 @@ def wgmma(ins: Instruction) -> Decoded:
 
 
 def _ordering(action: str, left: int) -> Decoded:
-    """fence, commit_group, wait_group: products are complete when they are issued."""
+    """fence, commit_group, wait_group."""
 
     def bind(machine: Machine) -> Control:
         def control(unit: Unit, group: Group) -> bool:
-            watch = machine.watch
+            watch, engines = machine.watch, unit.cta.engines
+            for thread in unit.lanes(group.bits).threads[::WARP].tolist():
+                if action == "commit_group":
+                    engines.commit(("cores", unit.base), thread)
+                elif action == "wait_group":
+                    engines.wait(("cores", unit.base), thread, left)
             if watch is not None:
                 if action == "fence":
                     watch.registers_fenced(unit)
@@ -128,23 +142,49 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
 
         watch, pc = machine.watch, machine.program.binding_at
 
-        def chunks(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
-            own = int(machine.rank_bits[base]) // 16
-            return chunk_indices(int(row[base]), extent, kind.depth, kind.size, mn_major) + own
-
-        def from_shared(row: Array, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
-            descriptor = int(row[base])
-            index = element_indices(descriptor, extent, kind.depth, kind.size, mn_major)
-            memory = machine.spaces.view("shared", kind.size)
-            if (
-                int(index.max()) >= machine.shared_end // kind.size
-                or int(index.min()) < machine.shared_base // kind.size
-            ):
-                at = int(index.max()) * kind.size
+        def check(descriptor: int, extent: int, kind: Element, mn_major: bool, base: int) -> None:
+            pieces = chunk_indices(descriptor, extent, kind.depth, kind.size, mn_major)
+            low, high = int(pieces[0]) * 16, int(pieces[-1]) * 16 + 16
+            if low < machine.shared_base or high > machine.shared_end:
+                at = low if low < machine.shared_base else high
                 raise MemoryFaultError(
                     at, f"matrix descriptor {descriptor:#x} reaches {at:#x}, outside shared memory", base
                 )
-            return kind.decode(memory[index + int(machine.rank_bits[base]) // kind.size])
+
+        def from_shared(descriptor: int, extent: int, kind: Element, mn_major: bool, base: int) -> Array:
+            index = element_indices(descriptor, extent, kind.depth, kind.size, mn_major)
+            own = int(machine.rank_bits[base]) // kind.size
+            return kind.decode(machine.spaces.view("shared", kind.size)[index + own])
+
+        def multiply(a_bits: int | None, b_bits: int, before: Array | None, s: slice) -> Array:
+            """The accumulator's registers after the product; `before` it, where they are added to."""
+            if a_bits is not None:
+                left = from_shared(a_bits, 64, a_type, a_mn, s.start)
+            else:
+                raw = np.ascontiguousarray(words[a_index, s]).view(_RAW[a_type.size])
+                left = a_type.decode(operand_to_matrix(raw, 4 // a_type.size))
+            right = from_shared(b_bits, n, b_type, b_mn, s.start)
+            if signs[0] != 1:
+                left = -left
+            if signs[1] != 1:
+                right = -right
+            product = left @ right.T
+            if result == "f32":
+                if before is not None:
+                    product += accumulator_to_matrix(before.view(np.float32))
+                return matrix_to_accumulator(product).view(np.uint32)
+            if result == "s32":
+                # Sums of 32 products of bytes are exact in float64; the accumulator wraps.
+                total = product.astype(np.int64)
+                if before is not None:
+                    total += accumulator_to_matrix(before.view(np.int32))
+                return matrix_to_accumulator(total.astype(np.int32)).view(np.uint32)
+            if before is not None:
+                pairs = before.view(np.float16).reshape(registers, WARPGROUP, 2)
+                product += accumulator_to_matrix(pairs.transpose(0, 2, 1).reshape(2 * registers, WARPGROUP))
+            out = matrix_to_accumulator(product.astype(np.float16)).reshape(registers, 2, WARPGROUP)
+            packed: Array = np.ascontiguousarray(out.transpose(0, 2, 1)).view(np.uint32)[..., 0]
+            return packed
 
         def control(unit: Unit, group: Group) -> bool:
             if unit.size != WARPGROUP:
@@ -153,39 +193,36 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
                 return False
             base = unit.base
             s = slice(base, base + WARPGROUP)
-            if watch is not None:
-                operands = [chunks(b_row, n, b_type, b_mn, base)]
-                if a_row is not None:
-                    operands.append(chunks(a_row, 64, a_type, a_mn, base))
-                watch.product(unit, pc, operands, d_index, a_index)
-            if a_index is not None:
-                raw = np.ascontiguousarray(words[a_index, s]).view(_RAW[a_type.size])
-                left = a_type.decode(operand_to_matrix(raw, 4 // a_type.size))
-            elif a_row is not None:
-                left = from_shared(a_row, 64, a_type, a_mn, base)
-            right = from_shared(b_row, n, b_type, b_mn, base)
-            if signs[0] != 1:
-                left = -left
-            if signs[1] != 1:
-                right = -right
-            product = left @ right.T
+            a_bits = None if a_row is None else int(a_row[base])
+            b_bits = int(b_row[base])
             accumulate = bool(keep[base]) ^ negated
-            if result == "f32":
-                if accumulate:
-                    product += accumulator_to_matrix(words[d_index, s].view(np.float32))
-                words[d_index, s] = matrix_to_accumulator(product).view(np.uint32)
-            elif result == "s32":
-                # Sums of 32 products of bytes are exact in float64; the accumulator wraps.
-                total = product.astype(np.int64)
-                if accumulate:
-                    total += accumulator_to_matrix(words[d_index, s].view(np.int32))
-                words[d_index, s] = matrix_to_accumulator(total.astype(np.int32)).view(np.uint32)
-            else:
-                pairs = words[d_index, s].view(np.float16).reshape(registers, WARPGROUP, 2)
-                if accumulate:
-                    product += accumulator_to_matrix(pairs.transpose(0, 2, 1).reshape(2 * registers, WARPGROUP))
-                out = matrix_to_accumulator(product.astype(np.float16)).reshape(registers, 2, WARPGROUP)
-                words[d_index, s] = np.ascontiguousarray(out.transpose(0, 2, 1)).view(np.uint32)[..., 0]
+            if a_bits is not None:
+                check(a_bits, 64, a_type, a_mn, base)
+            check(b_bits, n, b_type, b_mn, base)
+            if watch is not None:
+                own = int(machine.rank_bits[base]) // 16
+                operands = [chunk_indices(b_bits, n, b_type.depth, b_type.size, b_mn) + own]
+                if a_bits is not None:
+                    operands.append(chunk_indices(a_bits, 64, a_type.depth, a_type.size, a_mn) + own)
+                watch.product(unit, pc, operands, d_index, a_index)
+            engines = unit.cta.engines
+            if not engines.timed:
+                words[d_index, s] = multiply(a_bits, b_bits, words[d_index, s] if accumulate else None, s)
+                return unit.advance(group)
+            key = base, d_index.tobytes()
+            flying = unit.cta.flying.get(key)
+            if flying is None:
+                flying = unit.cta.flying[key] = Flying(words[d_index, s].copy())
+                words[d_index, s] = _POISON
+            flying.products += 1
+
+            def effect() -> None:
+                flying.words = multiply(a_bits, b_bits, flying.words if accumulate else None, s)
+                flying.products -= 1
+                if not flying.products:
+                    words[d_index, s] = unit.cta.flying.pop(key).words
+
+            engines.later(effect, ("cores", base), pc, base)
             return unit.advance(group)
 
         return control

@@ -75,6 +75,7 @@ class Watch:
         self.clocks = Clocks(warps, units)
         self.shadow = Shadow(len(self.machine.shared) // CHUNK, self.clocks.readers, self._conflict)
         self.loads: list[Load] = []
+        self._loading: dict[int, tuple[int, int, int]] = {}  # of each mbarrier its last load: phase, pc, thread
         self._mbarriers: dict[int, _Barrier] = {}
         self._named: dict[tuple[int, int] | None, Array] = {}
         self._cores = [_Cores() for _ in range(units)]
@@ -165,7 +166,7 @@ class Watch:
             for at in range(run.start, run.end + (run.control is not None)):
                 found = flight.of(warps, registers_of(code[at])) if code[at].opcode != "wgmma" else None
                 if found is not None:
-                    self.machine.fault(at, self._touches(found), unit.lanes(group.bits))
+                    self.machine.fault(at, self._touches(found), int(unit.lanes(group.bits).threads[0]))
 
     def _touches(self, product: Product) -> FaultError:
         place = self.machine.program.code[product.pc].place
@@ -327,7 +328,18 @@ class Watch:
         know = self.clocks.know[w].copy()
         np.maximum(barrier.running, know, out=barrier.running)
         phase = self.mbarriers.get(mbarrier).phase + 1
+        self._loading[mbarrier] = phase, pc, thread
         self.shadow.write(chunks, Access(pc, barrier.agent, phase, know, True, deed, origin), np.arange(len(chunks)))
+
+    def landed(self, mbarrier: int, phase: int) -> None:
+        """A box has landed that was issued in a phase of an mbarrier, and is counted by the one that runs now."""
+        running = self.mbarriers.get(mbarrier).phase
+        if running != phase:
+            raise FaultError(
+                f"the box lands in phase {running} of the mbarrier at {self._place(mbarrier)}; "
+                f"it was issued in phase {phase}, which its bytes did not hold up",
+                code=Code.EMULATED_PHASE,
+            )
 
     def tma_store(self, thread: int, chunks: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]) -> None:
         """A box is to be read by the store engine."""
@@ -366,6 +378,14 @@ class Watch:
                     f"{self._role(w)} ends while a store of its own may still be reading shared memory",
                     code=Code.EMULATED_UNAWAITED,
                 )
+
+    def end(self) -> None:
+        """The cluster has ended."""
+        for address, (phase, pc, thread) in self._loading.items():
+            if self.mbarriers.get(address).phase < phase:
+                what = "the CTA ends, and nothing has waited for this box: its mbarrier's phase is not over"
+                fault = FaultError(what, thread, Code.EMULATED_UNAWAITED)
+                self.machine.fault(pc, fault)
 
     # ---- products ----
 
