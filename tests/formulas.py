@@ -127,6 +127,12 @@ def swiglu(X: Array, W1: Array, W2: Array) -> Array:
     return gate / (1.0 + np.exp(-gate)) * gemm(X, W2)
 
 
+def difference(X: Array, lag: int) -> Array:
+    """Of rows `lag` apart; 0 for those without one."""
+    x = f64(X)
+    return np.pad(x[lag:] - x[: len(x) - lag], ((0, lag), (0, 0)))
+
+
 def logsumexp(x: Array) -> Array:
     """Along the last axis."""
     x = f64(x)

@@ -12,7 +12,7 @@ import pytest
 from tests.mutations.judging import SUBJECTS, Subject, harm, plan_of, report
 from tests.mutations.plan_kinds import KINDS, Mutant, mutants
 
-SMALL = {s.name: s for s in SUBJECTS if s.sample in ("copy", "gemm_logsumexp", "attention_decode")}
+SMALL = {s.name: s for s in SUBJECTS if s.sample in ("copy", "difference", "gemm_logsumexp", "attention_decode")}
 SAMPLED = 8  # of each
 SEEDS = 4
 # Kinds that must do harm in a small plan, or the judge of harm is blind to them.
@@ -49,7 +49,7 @@ def test_what_does_harm_is_reported_at_a_statement(name: str) -> None:
             found = report(subject, mutant)
             assert found is not None, (mutant.kind, mutant.where, wrong)
             assert found.placed, (mutant.kind, mutant.where, found)
-    assert harmful > SAMPLED // 2
+    assert harmful >= SAMPLED // 2
 
 
 def _some(subject: Subject, kind: str) -> list[Mutant]:

@@ -47,7 +47,7 @@ CASES = [
     *(("fa3_fwd", p) for p in FA3),
     *((f"attention_{score}", p) for score in ("alibi", "bias", "sink", "softcap") for p in FA3[:4]),
     *(("gemm_logsumexp", {"D": d}) for d in (64, 128, 256)),
-    *((name, {}) for name in ("copy", "gemm", "gemm_bias_gelu", "row_softmax", "swiglu")),
+    *((name, {}) for name in ("copy", "difference", "gemm", "gemm_bias_gelu", "row_softmax", "swiglu")),
 ]
 
 

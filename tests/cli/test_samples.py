@@ -34,6 +34,7 @@ SIZES = {
     "attention_prefix_lm": (f"{ATTENTION[0]},prefix=70", ATTENTION[1]),
     "attention_window": (f"{ATTENTION[0]},left=70", f"{ATTENTION[1]},left=20,right=33"),
     "copy": ("M=256,N=256", "M=137,N=136", "M=1,N=8", "M=0,N=8"),
+    "difference": ("M=256,N=64", "M=137,N=136,lag=9", "M=1,N=8", "M=3,N=8,lag=5"),
     "fa3_fwd": (*ATTENTION, "B=1,Sq=1025,Sk=90,Hk=1,G=1", "B=1,Sq=90,Sk=1025,Hk=1,G=1"),
     "fa3_varlen": (
         "Sq=[0,9,130],Sk=[5,9,137],Hk=1,G=1",

@@ -10,6 +10,7 @@ import pytest
 from tests.emulate.reference import operate
 from tests.emulate.support import Asm, elementwise
 from tests.emulate.values import halves
+from tilegen.emulate.ptx.half import OOB_NAN
 
 # Signalling NaN among the operands make numpy speak up when the references convert them.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
@@ -103,3 +104,25 @@ def test_half_functions() -> None:
     with np.errstate(all="ignore"):
         assert np.array_equal(ex2, patterns_of(np.exp2(a).tolist(), "f16"))
         assert np.array_equal(tanh, patterns_of(np.tanh(a).tolist(), "f16"))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_what_lies_outside_a_tensor_makes_zeros(kind: str) -> None:
+    """Any operand that holds the bits of TMA's NaN fill makes +0, in its own half alone; other NaNs stay NaN."""
+    x = [halves(2 * N, kind, seed) for seed in (7, 8, 9)]
+    for n, row in enumerate(x):
+        row[n * 100 : n * 100 + 90 : 3] = OOB_NAN
+    x[1][400:410], x[2][405:410] = 0x7FFE, OOB_NAN
+    asm = [Asm(f"fma.rn{form}.{kind}x2 %0, %1, %2, %3;", "r", "rrr") for form in ("", ".oob", ".oob.relu")]
+    plain, oob, relu = (v.view(np.uint16) for v in elementwise(asm, [[v.view(np.uint32) for v in x]] * 3))
+    outside = np.logical_or.reduce([v == OOB_NAN for v in x])
+    assert 60 < outside.sum() < N
+    assert np.array_equal(oob, np.where(outside, np.uint16(0), plain))
+    assert np.isnan(numbers(oob[400:405], kind)).all() and not oob[405:410].any()
+    assert np.array_equal(relu, np.where((oob >> 15 == 1) & ~np.isnan(numbers(oob, kind)), np.uint16(0), oob))
+
+
+@pytest.mark.parametrize("line", ["mul.rn.oob.f16 %0, %1, %1;", "fma.rn.ftz.oob.f16 %0, %1, %1, %1;"])
+def test_oob_stands_where_it_may(line: str) -> None:
+    with pytest.raises(Exception, match="oob"):
+        elementwise([Asm(line, "h", "h")], [[halves(N, "f16", 1)]])

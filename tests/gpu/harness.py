@@ -32,13 +32,17 @@ class Harness:
         """Compile these, in parallel. A fault fails the tests that run the kernel."""
         compile_all(requests, self._folder)
 
+    def built(self, request: Request) -> Path:
+        """The file of a build."""
+        return compile_all([request], self._folder)[request]
+
     def run(self, check: str, request: Request | None = None, limit: float = 60.0, **arguments: Any) -> Any:
         """The value of `check`, a "module:function" of this folder, called with a fresh seed and, where a kernel is
         requested, the path of its build."""
         what = request.label if request else check
         if self._deaths[what] >= _DEATHS:
             pytest.fail(f"{what} hung or broke the GPU {_DEATHS} times: not run again", pytrace=False)
-        build = [str(compile_all([request], self._folder)[request])] if request else []
+        build = [str(self.built(request))] if request else []
         seed = int(os.environ.get("TILEGEN_TEST_SEED") or secrets.randbits(31))
         told = ", ".join(f"{name}={value}" for name, value in {**arguments, "seed": seed}.items())
         try:

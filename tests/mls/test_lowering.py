@@ -39,6 +39,7 @@ SIZES: dict[str, Sizes] = {
     "attention_window": {**ATTENTION, "left": 20, "right": 3},
     "attention_prefix_lm": {**ATTENTION, "prefix": 33},
     "copy": {"M": 37, "N": 72},
+    "difference": {"M": 70, "N": 72},
     "fa3_varlen": {"Sq": [0, 9, 70], "Sk": [5, 9, 40], "Hk": 1, "G": 2},
     "gemm": {"M": 37, "N": 72, "K": 88},
     "gemm_bias_gelu": {"M": 37, "N": 72, "K": 88},

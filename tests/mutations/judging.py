@@ -50,6 +50,7 @@ _ONE = {"B": 1, "Hk": 1, "G": 1}
 
 SUBJECTS = (
     subject("copy", {"M": 200, "N": 136}),
+    subject("difference", {"M": 200, "N": 136, "lag": 70}),
     subject("gemm", {"M": 140, "N": 264, "K": 136}, {"M": 260, "N": 264, "K": 400}),
     subject("gemm_bias_gelu", {"M": 140, "N": 264, "K": 136}),
     subject("swiglu", {"M": 140, "N": 136, "K": 136}),

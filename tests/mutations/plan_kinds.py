@@ -278,6 +278,10 @@ KINDS["a fill of NaN"] = declared(
     "descriptors", lambda plan, d: iter([replace(d, fill="nan")] if not d.store and d.fill == "zero" else [])
 )
 
+KINDS["a fill of zeros"] = declared(
+    "descriptors", lambda plan, d: iter([replace(d, fill="zero")] if not d.store and d.fill == "nan" else [])
+)
+
 
 def _boxes(by: Callable[[int], int]) -> Callable[[ir.Plan, Any], Iterator[Any]]:
     def change(plan: ir.Plan, d: Any) -> Iterator[Any]:

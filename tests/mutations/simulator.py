@@ -251,7 +251,7 @@ class Unit(interpret.Role):
         where = self.box(d, o.coordinates, tensor)
         inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
         clipped = tuple(np.clip(w, 0, max(n - 1, 0)) for w, n in zip(where, tensor.shape, strict=True))
-        fill = tensor.dtype.type(np.nan if d.fill == "nan" else 0)
+        fill = interpret.outside(d, tensor)
         values = np.where(inside, tensor[clipped], fill) if tensor.size else np.full(inside.shape, fill)
         data = np.ascontiguousarray(values.astype(tensor.dtype)).reshape(-1).view(np.uint8)
         _, at = self.slot_base(o.slot)
@@ -311,7 +311,8 @@ class Unit(interpret.Role):
         rows = o.row_offset * self.warpgroup + _digits(o.digit)
         cols = np.arange(self.fragment(o.out).cols)
         where = self._address(buffer, at, rows[:, None], cols[None, :])
-        self.write(o.out, self._take(self.machine.generic, where, buffer).astype(F32))
+        held = self._take(self.machine.generic, where, buffer)
+        self.write(o.out, held if self.fragment(o.out).layout == "pair" else held.astype(F32))
 
     def _address(self, b: ir.Buffer, at: int, rows: Array, cols: Array) -> Array:
         size = b.dtype.bytes

@@ -78,6 +78,9 @@ def test_rows() -> None:
     data, got, _ = run("samples/copy.tile", {"T": "f32"}, {"M": 33, "N": 101})
     assert (got["Y"].value == data["X"]).all()
     assert not got["Y"].allowed.any()
+    data, got, _ = run("samples/difference.tile", {}, {"M": 33, "N": 101})
+    np.testing.assert_array_equal(got["D"].value, formulas.difference(data["X"], 1))
+    assert not got["D"].defined[-1].any()
 
 
 def test_two_loop_orders_and_a_split_reduction() -> None:

@@ -21,6 +21,7 @@ from tilegen.ir.uniform import Uniform, evaluate, symbols
 
 Array = npt.NDArray[Any]
 ROWS = 64
+FILL = 0x7FFF  # what TMA's NaN fill writes to a 16-bit element, as the emulator has it
 QUAD = 4  # lanes that share a row: a row fragment is an array of ROWS x QUAD, one value a lane
 F32 = np.float32
 
@@ -46,6 +47,13 @@ class Shared:
         b = self.plan.buffer(self.plan.ring(ring).buffer)
         chunks: Array = filled[position].reshape(-1, b.rows, b.chunk)
         return np.moveaxis(chunks, 0, 1).reshape(b.rows, -1)
+
+
+def outside(d: ir.Descriptor, tensor: Array) -> Any:
+    """What a tensor map fills a box with."""
+    if d.fill == "nan":
+        return np.uint16(FILL).view(tensor.dtype) if tensor.itemsize == 2 else tensor.dtype.type(np.nan)
+    return tensor.dtype.type(0)
 
 
 def run(
@@ -203,7 +211,8 @@ class Role:
         where = self.box(d, o.coordinates, tensor)
         inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
         clipped = tuple(np.clip(w, 0, max(n - 1, 0)) for w, n in zip(where, tensor.shape, strict=True))
-        box = np.where(inside, tensor[clipped], tensor.dtype.type(0)) if tensor.size else np.zeros(inside.shape)
+        fill = outside(d, tensor)
+        box = np.where(inside, tensor[clipped], fill) if tensor.size else np.full(inside.shape, fill)
         flat = self.shared.slots[o.slot.ring, self.part(o.slot)][self.place(o.slot)]
         start = o.offset // tensor.dtype.itemsize
         assert box.size * tensor.dtype.itemsize == o.bytes
@@ -302,7 +311,7 @@ class Role:
         first = o.row_offset * self.warpgroup
         rows = first + _digits(o.digit)
         tile = self.tile(o.slot, self.place(o.slot))[rows, : self.fragment(o.out).cols]
-        self.write(o.out, tile.astype(F32))
+        self.write(o.out, tile if self.fragment(o.out).layout == "pair" else tile.astype(F32))
 
     def do_WriteShared(self, o: ir.WriteShared) -> None:
         b = self.plan.buffer(o.buffer)
@@ -424,6 +433,18 @@ class Role:
     def do_Map(self, o: ir.Map) -> None:
         f = self.fragment(o.out)
         self.write(o.out, self.value(o.value, f.layout, f.cols))
+
+    def do_FmaOob(self, o: ir.FmaOob) -> None:
+        cols = self.fragment(o.out).cols
+        operands = [np.broadcast_to(self.value(e, "acc", cols), (ROWS, cols)) for e in (o.a, o.b, o.c)]
+        outside = np.zeros((ROWS, cols), np.bool_)
+        for e in (o.a, o.b, o.c):
+            if isinstance(e, ir.Element) and self.fragment(e.fragment).layout == "pair":
+                outside |= self.read(e.fragment).view(np.uint16) == FILL
+        with np.errstate(all="ignore"):
+            a, b, c = (x.astype(np.float64) for x in operands)
+            made = (a * b + c).astype(o.dtype.numpy).astype(F32)
+        self.write(o.out, np.where(outside, F32(0), made))
 
     def do_Mask(self, o: ir.Mask) -> None:
         cols = self.fragment(o.fragment).cols

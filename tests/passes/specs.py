@@ -38,6 +38,7 @@ CASES: tuple[tuple[str, dict[str, ParamValue]], ...] = (
     ("gemm_logsumexp", {"D": 256}),
     ("row_softmax", {}),
     ("copy", {}),
+    ("difference", {}),
     ("attention_window", {"D": 64}),
     ("attention_global_tokens", {"D": 64}),
     ("attention_documents", {"D": 64}),

@@ -69,6 +69,7 @@ LENGTHS: dict[str, dict[str, int]] = {
     "gemm_logsumexp": {"M": 140, "V": 270},
     "row_softmax": {"M": 140, "N": 200},
     "copy": {"M": 140, "N": 72},
+    "difference": {"M": 140, "N": 72},
 }
 
 

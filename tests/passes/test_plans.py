@@ -27,6 +27,7 @@ GOLDEN: list[tuple[str, dict[str, ParamValue]]] = [
     ("row_softmax", {}),
     ("copy", {}),
     ("swiglu", {}),
+    ("difference", {}),
 ]
 
 
@@ -128,6 +129,9 @@ SIZES: dict[str, list[dict[str, int]]] = {
     ],
     "gemm": [{"M": 300, "N": 300, "K": K} for K in (0, 1, 64, 65, 200, 700)],
     "row_softmax": [{"M": 300, "N": N} for N in (0, 1, 64, 65, 200, 700)],
+    "difference": [
+        {"M": M, "N": N, "lag": lag} for M, N, lag in [(0, 8, 1), (1, 8, 1), (300, 136, 0), (300, 136, 200)]
+    ],
     "copy": [{"M": M, "N": N} for M, N in [(0, 1), (1, 1), (300, 129)]],
     "gemm_logsumexp": [{"M": 300, "V": V} for V in (0, 1, 128, 129, 400, 900)],
 }

@@ -20,6 +20,9 @@ GEMM = text_of("gemm")
 SWIGLU = text_of("swiglu")
 LOSS = text_of("gemm_logsumexp")
 COPY = text_of("copy")
+DIFFERENCE = text_of("difference")
+NUMBERS = """kernel k() { size M, N input X: i32[M, N] output Y: f32[M] axis i in M, j in N tile x[i, j] = X[i, j]
+Y[i] = max[j](x[i, j]) schedule hopper { oob x nan } }"""
 NOTHING_TO_SHARE = "kernel k() { size M output Y: f32[M] axis i in M Y[i] = i }"
 PARAMETER = "T: bf16 | f16 | f32 = bf16"
 
@@ -373,6 +376,56 @@ CASES: list[tuple[Code, str, str]] = [
             tile="x[i, j] = X[i, j] tile w[j] = W[j]",
         ),
         "w cp_async",
+    ),
+    (Code.OOB_PRODUCT, schedule_of(GEMM, "oob a nan"), "a nan"),
+    (
+        Code.OOB_PRODUCT,  # what becomes a factor is rounded on its way there
+        schedule_of(changed(GEMM, ("a[m, k] * b", "T(a[m, k] * 2) * b")), "oob a nan"),
+        "a nan",
+    ),
+    (Code.OOB_TYPE, schedule_of(changed(COPY, ("= bf16)", "= f32)")), "oob x nan"), "x nan"),
+    (
+        Code.OOB_TYPE,
+        NUMBERS,
+        "x nan",
+    ),
+    (Code.OOB_COPIES, schedule_of(DIFFERENCE, "oob y nan via y cp_async"), "y nan"),
+    (Code.OOB_READ, schedule_of(COPY, "oob x nan"), "x[i, j]"),
+    (
+        Code.OOB_READ,
+        schedule_of(changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "y[i, j] - x[i, j]")), "oob y nan"),
+        "y[i, j]",
+    ),
+    (
+        Code.OOB_READ,  # `lag` is no number of T
+        schedule_of(changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(lag * y[i, j] - x[i, j])")), "oob y nan"),
+        "y[i, j]",
+    ),
+    (
+        Code.OOB_READ,  # 0.1 is none either
+        schedule_of(changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(0.1 * y[i, j])  + 0 * x[i, j]")), "oob y nan"),
+        "y[i, j]",
+    ),
+    (
+        Code.OOB_READ,  # two roundings in one
+        schedule_of(changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(y[i, j] * x[i, j] - 2 * y[i, j])")), "oob y nan"),
+        "y[i, j]",
+    ),
+    (
+        Code.OOB_READ,  # the sign of what stands outside would be lost
+        schedule_of(
+            changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(y[i, j] - x[i, j] * y[i, j])")), "oob x nan, y nan"
+        ),
+        "x[i, j]",
+    ),
+    (
+        Code.OOB_OF_VECTOR,
+        over_rows(
+            "Y[i] = sum[j](bf16(x[i, j] * w[j])) schedule hopper { oob x nan, w nan }",
+            "input W: bf16[N] output Y: f32[M]",
+            tile="x[i, j] = X[i, j] tile w[j] = W[j]",
+        ),
+        "w nan",
     ),
     (Code.HINT_OF_COPIES, schedule_of(GEMM, "via a cp_async hint a keep, b keep"), "a keep"),
     (Code.MULTICAST_AXIS, schedule_of(GEMM, "multicast b over k"), "b over k"),

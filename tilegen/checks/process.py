@@ -17,7 +17,9 @@ from tilegen.ir.plan_text import Path
 
 _WAITS = (ir.WaitFull, ir.WaitClean, ir.WaitEmpty, ir.OrderWait, ir.CtaSync)
 # the most frequent of those that touch a warpgroup's own registers only
-_IN_REGISTERS = (ir.Map, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.CopyOperand, ir.Init, ir.MmaFence)
+_IN_REGISTERS = (
+    ir.Map, ir.FmaOob, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.CopyOperand, ir.Init, ir.MmaFence,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

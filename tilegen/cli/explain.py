@@ -235,7 +235,7 @@ def _print(
     rows = [_box_row(tile, number) for number in range(len(tile.boxes))]
     labels = ", ".join(tile.labels)
     out.print(f"boxes, at [{labels}]", markup=False)
-    away = "not written" if tile.store else "filled with zeros"
+    away = "not written" if tile.store else f"filled with {_fill(tile)}"
     out.print(table(["box", "of consumer", "coordinates", "inside", away, "begins at shared byte", "bytes"], rows))
     brought = sum(_inside(b.box) for b in tile.boxes) - prod(len(r) for r in tile.held.values())
     if brought > 0 and not tile.store:
@@ -332,9 +332,14 @@ def _print_map(out: Console, tile: PlacedTile) -> None:
         out.print(row)
     if skipped:
         out.print(f"         … {skipped} lines like these", style="dim", markup=False)
-    away = "not written" if tile.store else "zeros"
+    away = "not written" if tile.store else _fill(tile)
     legend = f"( ) outside of {tile.tensor.name}: {away} · ( * cut by its border · [[ ]] the element"
     out.print(legend, markup=False)
+
+
+def _fill(tile: PlacedTile) -> str:
+    """What stands outside of a tensor."""
+    return "NaN" if tile.boxes[0].box.map.fill == "nan" else "zeros"
 
 
 def _seen(lines: Lines, n: int) -> bool:

@@ -515,6 +515,34 @@ class Code(enum.Enum):
         "{tile} is copied by threads, which give no hints",
         ("bring it by TMA: leave out `via {tile} cp_async` or `via {tile} auto`", "leave the hint out"),
     )
+    OOB_TYPE = Entry(
+        "{tile} cannot be filled with NaN: no `fma.rn.oob` makes zeros of it again",
+        ("leave `oob` out: zeros fill the tile, and selects keep them from where they matter",),
+        "fma.rn.oob is there for f16 and bf16 alone",
+    )
+    OOB_PRODUCT = Entry(
+        "{tile} cannot be filled with NaN: the product of {product} would meet it, for whole rows",
+        ("leave `oob` out: zeros are what a product wants outside a tensor",),
+        "products of the tensor cores (wgmma) have no form that makes zeros of such a NaN",
+    )
+    OOB_COPIES = Entry(
+        "{tile} is copied by threads, which fill with zeros",
+        ("bring it by TMA: leave out `via {tile} cp_async` or `via {tile} auto`", "leave `oob` out"),
+    )
+    OOB_READ = Entry(
+        "`{directive}` asks that {tile} is read in `{type}(a * b + c)` alone, and this is none",
+        (
+            "write the rounding: `{type}({tile}[…] * w[…])`, a product, a sum, or one of each, of numbers that are "
+            "{type} themselves",
+            "make others {type} by a rounding of their own: `{type}(scale)`",
+            "leave `oob` out",
+        ),
+        "fma.rn.oob multiplies and adds once, and rounds to the type of its operands",
+    )
+    OOB_OF_VECTOR = Entry(
+        "{tile} is read element by element, without the TMA engine, and nothing fills it",
+        ("leave `oob` out",),
+    )
     VIA_OF_VECTOR = Entry(
         "{tile} is read element by element, without shared memory, and has no mover",
         ("leave the directive out", "choose movers for tiles that a product reads"),

@@ -13,6 +13,7 @@ Conventions
     acc  64 x cols, cols/2 registers: element v at row 16*(t/32) + lane/4 + 8*((v/2)%2),
          column 8*(v/4) + 2*(lane%4) + v%2
     a    the A operand of wgmma: acc's elements packed two to a register, cols/4 registers
+    pair acc's elements of a 16-bit type, two neighbours of a row to a register, cols/4 registers: entries as they lie
     row  one value a row, 2 registers (v is the row half), equal in the four lanes of a quad unless `partial`
     col  one value a column, cols/4 registers: element v at column 8*(v/2) + 2*(lane%4) + v%2
 - Element-wise arithmetic is f32. Row and col fragments loaded from i32 tensors, and i32 elements bound by LetFloat,
@@ -264,7 +265,7 @@ class Fragment:
     none, it exists inside a Sweep only)."""
 
     name: str
-    layout: str  # acc | a | row | col
+    layout: str  # acc | a | pair | row | col
     rows: int
     cols: int
     dtype: DType
@@ -278,7 +279,7 @@ class Fragment:
             return 2
         if self.layout == "col":
             return self.cols // 4
-        return self.cols // (4 if self.layout == "a" else 2)
+        return self.cols // (4 if self.layout in ("a", "pair") else 2)
 
 
 @dataclass(frozen=True)
@@ -829,6 +830,22 @@ class Map:
 
 
 @dataclass(frozen=True)
+class FmaOob:
+    """out (acc) := a * b + c in a 16-bit type, rounded once, and +0 where one of them is the NaN that TMA fills with.
+
+    Numbers that are no fragment of layout pair are the type's own already. At least one operand is such a fragment.
+    """
+
+    out: str
+    a: ElementExpr
+    b: ElementExpr
+    c: ElementExpr
+    dtype: DType
+    span: Span
+    statement: str = ""
+
+
+@dataclass(frozen=True)
 class Mask:
     """Elements for which some conjunction of `alternatives` holds keep their value; the others become `identity`.
 
@@ -892,7 +909,8 @@ class CopyOperand:
 
 @dataclass(frozen=True)
 class ReadShared:
-    """out (acc) := this warpgroup's rows of the tile in a slot, as f32: 64, or those at a digit of each row."""
+    """out := this warpgroup's rows of the tile in a slot, 64, or those at a digit of each row: as f32 (acc), or as they
+    lie (pair)."""
 
     out: str
     slot: Slot
@@ -1038,8 +1056,8 @@ Operation: TypeAlias = (
     " | StoreWait | WaitFull | WaitEmpty"
     " | WaitClean | ArriveEmpty | ArriveClean | ScanSlot | Advance | OrderWait | OrderPass | OrderStart | GroupSync"
     " | FenceAsync"
-    " | Mma | WarpMma | MmaFence | MmaCommit | MmaWait | Init | Map | Mask | RowFold | QuadReduce | Relayout"
-    " | CopyOperand | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
+    " | Mma | WarpMma | MmaFence | MmaCommit | MmaWait | Init | Map | FmaOob | Mask | RowFold | QuadReduce"
+    " | Relayout | CopyOperand | ReadShared | WriteShared | LoadVector | StoreRows | StoreVector | Mend"
 )
 
 

@@ -242,6 +242,8 @@ def _computing(operation: ir.Operation) -> str:
             return f"{fragment} := {value:g}"
         case ir.Map(out, value):
             return f"{out} := {element_text(value)}"
+        case ir.FmaOob(out, a, b, c, dtype):
+            return f"{out} := fma_oob({', '.join(map(element_text, (a, b, c)))}) in {dtype}"
         case ir.Mask(fragment, alternatives, identity):
             condition = " or ".join(" and ".join(_condition(b) for b in c) or "true" for c in alternatives)
             return f"mask {fragment} where {condition or 'false'}, else {identity:g}"

@@ -91,8 +91,8 @@ def fragments_read(operation: ir.Operation) -> tuple[str, ...]:
         case ir.WarpMma(accumulator, a, _, _, _, zero):
             operand = (a.fragment,) if isinstance(a, ir.FragmentOperand) else ()
             return operand if zero else (accumulator, *operand)
-        case ir.Map(_, value):
-            return tuple(e.fragment for e in parts(value, ir.Element))
+        case ir.Map() | ir.FmaOob():
+            return tuple(e.fragment for e in parts(operation, ir.Element))
         case ir.RowFold(_, source) | ir.Relayout(_, source) | ir.CopyOperand(_, source) | ir.WriteShared(_, source):
             return (source,)
         case ir.Mask(fragment, alternatives):
@@ -111,7 +111,7 @@ def fragments_written(operation: ir.Operation) -> tuple[str, ...]:
     match operation:
         case ir.Mma() | ir.WarpMma():
             return (operation.accumulator,)
-        case ir.Map(out) | ir.RowFold(out) | ir.Relayout(out) | ir.CopyOperand(out):
+        case ir.Map(out) | ir.FmaOob(out) | ir.RowFold(out) | ir.Relayout(out) | ir.CopyOperand(out):
             return (out,)
         case ir.ReadShared(out) | ir.LoadVector(out):
             return (out,)

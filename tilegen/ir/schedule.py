@@ -180,6 +180,15 @@ class Hint:
 
 
 @dataclass(frozen=True)
+class Oob:
+    """`oob x nan`: what a tile holds outside its tensor: zero, or the NaN that `fma.rn.oob` makes zeros of."""
+
+    tile: str
+    fill: str
+    span: Span
+
+
+@dataclass(frozen=True)
 class Multicast:
     """`multicast k over i by 2`: one load serves a cluster of so many CTAs along a grid axis."""
 
@@ -227,7 +236,8 @@ class Outputs:
 
 Directive: TypeAlias = (
     "Block | Consumers | Stages | Late | Ahead | Batch | Issue | Under | TakeTurns | StaleMax | Walk | Persistent"
-    " | Order | Group | Alias | Role | SplitReduction | Via | Hint | Multicast | Place | Registers | Option | Outputs"
+    " | Order | Group | Alias | Role | SplitReduction | Via | Hint | Oob | Multicast | Place | Registers | Option"
+    " | Outputs"
 )
 
 

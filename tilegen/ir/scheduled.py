@@ -102,6 +102,7 @@ class TileBuffer:
     not see them. hint: how long L2 holds on to what is brought: "keep", "stream" or "" (as it does by itself).
     mover: "tma", or "cp_async": threads copy it, at most `width` bytes at once, which the tensor's rows begin at
     multiples of. multicast: the cluster's axis along which CTAs share the tile, each loading a part for all; or "".
+    fill: what it holds outside the tensor: "zero", or "nan" that `fma.rn.oob` makes zeros of.
     """
 
     tile: str
@@ -113,6 +114,7 @@ class TileBuffer:
     mover: str = "tma"
     width: int = 16
     multicast: str = ""
+    fill: str = "zero"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def print_scheduled(s: Scheduled) -> str:
         how = f"{', a part for each consumer' if t.apart else ''}{', looked through' if t.scan else ''}{_hint(t.hint)}"
         by = f", by copies of {t.width} bytes" if t.mover == "cp_async" else ""
         by += f", loaded together along {t.multicast}" if t.multicast else ""
-        lines.append(f"  {t.tile}: depth {t.depth}{how}{by}")
+        outside = ", NaN outside" if t.fill == "nan" else ""
+        lines.append(f"  {t.tile}: depth {t.depth}{how}{by}{outside}")
     lines += ["", "stores"]
     for store in s.stores:
         lines.append(

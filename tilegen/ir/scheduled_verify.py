@@ -19,7 +19,8 @@ def verify(s: Scheduled) -> None:
     again); products stand in batches and nothing else does; distances are 0 or more, and only operations of one
     loop have them; every axis has one role, grid axes are ordered once each; turns name products; computed
     factors of products alone are placed; every output has a store and rings have stages; tiles have a mover, and hints
-    and sharers, along an axis of the cluster, only if that is TMA; clusters stand along grid axes.
+    and sharers, along an axis of the cluster, and a fill other than zeros only if that is TMA; clusters stand along
+    grid axes.
     """
     verify_folded(s.program)
     faults: list[str] = []
@@ -61,6 +62,8 @@ def verify(s: Scheduled) -> None:
         for t in s.tiles
         if t.multicast and (t.multicast not in named or t.mover != "tma")
     ]
+    faults += [f"{t.tile} is filled with {t.fill}" for t in s.tiles if t.fill not in ("zero", "nan")]
+    faults += [f"{t.tile} is filled with NaN, and not by TMA" for t in s.tiles if t.fill == "nan" and t.mover != "tma"]
     outputs = sorted(t.name for t in s.program.tile.tensors if t.output)
     if sorted(x.output for x in s.stores) != outputs:
         faults.append("not every output has one store")

@@ -270,6 +270,8 @@ def directive_text(directive: sched.Directive) -> str:
             return f"via {tile} {mover}"
         case sched.Hint(name, how):
             return f"hint {name} {how}"
+        case sched.Oob(tile, fill):
+            return f"oob {tile} {fill}"
         case sched.Multicast(tile, axis, count):
             return f"multicast {tile} over {axis} by {count}"
         case sched.Place(name, where):

@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.plan import For, IfVote, Map, Mask, Mma, MmaWait, Operation, Plan, Relayout, RowFold, Sweep, WriteShared
+from tilegen.ir.plan import (
+    FmaOob,
+    For,
+    IfVote,
+    Map,
+    Mask,
+    Mma,
+    MmaWait,
+    Operation,
+    Plan,
+    Relayout,
+    RowFold,
+    Sweep,
+    WriteShared,
+)
 from tilegen.ir.plan_walk import operations
 from tilegen.ir.schedule import Directive, Under
 
-_WORK = (Map, Mask, RowFold, Relayout, WriteShared, Sweep, IfVote)
+_WORK = (Map, FmaOob, Mask, RowFold, Relayout, WriteShared, Sweep, IfVote)
 
 
 def check_under(plan: Plan, given: tuple[Directive, ...]) -> None:

@@ -14,6 +14,7 @@ from tilegen.ir.scheduled_verify import verify as verify_scheduled
 from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.ir.uniform import Uniform
+from tilegen.passes.fills import check_fills
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.isolate import check_scans, isolate
@@ -55,6 +56,7 @@ def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], ta
     scheduled = isolate(scheduled)
     verify_scheduled(scheduled)
     scheduled = apply_directives(scheduled, directives)
+    check_fills(scheduled)
     check_scans(scheduled)
     return scheduled
 

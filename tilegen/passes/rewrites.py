@@ -406,6 +406,15 @@ def hint(program: Scheduled, d: directives.Hint) -> Scheduled:
     )
 
 
+def oob(program: Scheduled, d: directives.Oob) -> Scheduled:
+    """What a tile holds outside its tensor; `fills` says where the NaN is of use."""
+    if d.fill == "nan" and program.tile(d.tile).mover != "tma":
+        fail(Code.OOB_COPIES, d.span, tile=d.tile)
+    return replace(
+        program, tiles=tuple(replace(t, fill=d.fill, span=d.span) if t.tile == d.tile else t for t in program.tiles)
+    )
+
+
 # Applied in this order whatever the order in the file: shapes before orders, distances before batches.
 _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Consumers: consumers,
@@ -429,6 +438,7 @@ _REWRITES: dict[type, Callable[[Scheduled, Any], Scheduled]] = {
     directives.Alias: alias,
     directives.Hint: hint,
     directives.Multicast: multicast,
+    directives.Oob: oob,
 }
 _SPELLING: dict[type, str] = {
     directives.SplitReduction: "split",

@@ -22,6 +22,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "persistent": ("static", "counter", "table"),
     "via": ("tma", "cp_async", "auto", "rows"),
     "hint": ("keep", "stream", "normal"),
+    "oob": ("zero", "nan"),
     "place": ("registers", "shared"),
     "isolate": ("fast", "exact"),
 }
@@ -166,9 +167,9 @@ def _subject(directive: ir.Directive) -> tuple[object, ...]:
     match directive:
         case ir.Block(axis=name) | ir.Walk(axis=name) | ir.Group(axis=name) | ir.SplitReduction(axis=name):
             return (_keyword(directive), name)
-        case ir.Stages(tile=name) | ir.Via(tile=name) | ir.Multicast(tile=name) | ir.Place(name=name):
+        case ir.Stages(tile=name) | ir.Via(tile=name) | ir.Oob(tile=name) | ir.Multicast(tile=name):
             return (_keyword(directive), name)
-        case ir.Late(name=name) | ir.Ahead(name=name) | ir.Hint(name=name) | ir.Option(name=name):
+        case ir.Place(name=name) | ir.Late(name=name) | ir.Ahead(name=name) | ir.Hint(name=name) | ir.Option(name=name):
             return (_keyword(directive), name)
         case ir.Under(product=name) | ir.Alias(buffer=name):
             return (_keyword(directive), name)
@@ -222,6 +223,7 @@ _MAKERS: dict[str, _Maker] = {
     "split": lambda d, n: ir.SplitReduction(d.name(n.args[0], "axis"), d.count(n.args[1]), n.span),
     "via": lambda d, n: ir.Via(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "via"), n.span),
     "hint": lambda d, n: ir.Hint(d.name(n.args[0], "tile", "output"), d.word(n.args[1], "hint"), n.span),
+    "oob": lambda d, n: ir.Oob(d.name(n.args[0], "tile"), d.word(n.args[1], "oob"), n.span),
     "multicast": _Directives.multicast,
     "place": lambda d, n: ir.Place(d.name(n.args[0], *_HELD), d.word(n.args[1], "place"), n.span),
     "registers": lambda d, n: ir.Registers(d.count(n.args[0]), d.count(n.args[1]), n.span),

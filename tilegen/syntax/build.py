@@ -211,6 +211,7 @@ class Builder(Transformer[Token, Any]):
     stages = _each("stages")
     via = _each("via")
     hint = _each("hint")
+    oob = _each("oob")
     place = _each("place")
 
     def sharing(self, meta: Meta, parts: list[Any]) -> ast.Directive:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 STATEMENTS = ("size", "input", "output", "scalar", "axis", "split", "domain", "ragged", "tile", "schedule")
 DIRECTIVES = (
     "block", "consumers", "stages", "late", "ahead", "batch", "issue", "under", "take_turns", "stale_max", "walk",
-    "persistent", "order", "group", "alias", "grid", "stream", "hold", "split", "via", "hint", "multicast", "place",
-    "registers", "exact_max", "skip_rows", "isolate", "dependent_launch", "outputs",
+    "persistent", "order", "group", "alias", "grid", "stream", "hold", "split", "via", "hint", "oob", "multicast",
+    "place", "registers", "exact_max", "skip_rows", "isolate", "dependent_launch", "outputs",
 )  # fmt: skip
 
 _WORD = re.compile(

@@ -18,7 +18,7 @@ _LINES: tuple[tuple[type, ...], ...] = (
     (say.Block,),
     (say.Consumers, say.Registers),
     (say.Stages,),
-    (say.Via, say.Alias, say.Hint, say.Multicast, say.Place),
+    (say.Via, say.Alias, say.Hint, say.Oob, say.Multicast, say.Place),
     (say.Late, say.Ahead, say.Batch, say.Issue, say.Under),
     (say.TakeTurns,),
     (say.StaleMax,),
@@ -26,7 +26,7 @@ _LINES: tuple[tuple[type, ...], ...] = (
     (say.Persistent, say.Order, say.Group, say.SplitReduction),
     (say.Outputs,),
 )
-_LISTS = ("block", "stages", "via", "hint", "multicast", "place")  # keywords that take several items
+_LISTS = ("block", "stages", "via", "hint", "oob", "multicast", "place")  # keywords that take several items
 
 
 def lines(directives: Iterable[Directive]) -> list[str]:

@@ -95,7 +95,7 @@ class Algebra:
         raise UnknownError(f"the expression {type(e).__name__}")
 
     def combine(self, op: str, args: list[Value]) -> Value:
-        each = [_of_a_row(a) for a in args] if op in ("mul", "fma") else [a.kinds for a in args]
+        each = [_of_a_row(a) for a in args] if op in ("mul", "fma", "fma_oob") else [a.kinds for a in args]
         cut, kinds = args[0].cut, [[k] for k in each[0]]
         for value, own in zip(args[1:], each[1:], strict=True):
             cut, pairs = self.cuts.refine(cut, value.cut)
@@ -112,7 +112,7 @@ class Algebra:
         done: frozenset[str] = frozenset().union(*(a.done for a in args))
         if op in _DECISIONS:
             return frozenset(), frozenset()
-        if op == "fma":
+        if op in ("fma", "fma_oob"):
             sums, done = self._sums("mul", args[:2])
             factor = next((a for a in args[:2] if a.sums), args[0])
             return self._added([replace(factor, sums=sums, done=done), args[2]], args)
@@ -354,7 +354,7 @@ def _misfolded(kind: Kind, state: int, fold: str, empty: bool) -> tuple[str, str
         if kind == identity:
             return None
         return f"{words(kind)} at a point outside the domain", f"{identity:g} there"
-    if empty and kind != ANY:
+    if empty and not kd.is_any(kind):
         return None
     if isinstance(kind, float) and kind in (identity, 0.0):
         return f"{kind:g} at a point of the domain", "the value there"
@@ -389,7 +389,8 @@ def words(kind: Kind) -> str:
     if isinstance(kind, float):
         return f"{kind:g}"
     return {
-        kd.ANY: "what is no entry of this row's own tiles (a neighbour's, stale, or a NaN fill)",
+        kd.ANY: "what is no entry of this row's own tiles (a neighbour's, or stale)",
+        kd.OUTSIDE: "the NaN that fills a tile outside its tensor",
         kd.OWN: "a number that means nothing",
         kd.FINITE: "a finite number that means nothing",
         kd.NAN: "no number, made of what masks and folds begin with",

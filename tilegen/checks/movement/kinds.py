@@ -2,8 +2,8 @@
 
 LIVE: the spec's value, any number at all (NaN and infinities among them). FINITE_LIVE: the same, known to be finite.
 FINITE: finite and meaningless. OWN: meaningless, but made of the work item's own data. ANY: anything, a neighbour's
-entries, stale bytes, a NaN fill. A float: exactly this constant (0 of a fill, the identity of a fold). NAN: a constant
-too, no number whatever the data are (-inf less the -inf of a row that has seen nothing).
+entries or stale bytes. A float: exactly this constant (0 of a fill, the identity of a fold). NAN: a constant too,
+no number whatever the data are (-inf less the -inf of a row that has seen nothing). OUTSIDE: the NaN of a fill.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from tilegen.ir.folded import FOLD_IDENTITY
 Kind = str | float
 
 LIVE, FINITE_LIVE, FINITE, OWN, ANY = "live", "finite live", "finite", "own", "any"
+OUTSIDE = "outside"  # the NaN that stands for what lies outside a tensor: ANY to all that do not know it by its bits
 POSITIVE = "positive"  # a uniform number that is finite and > 0
 NAN = "no number"
 
-_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, ANY: 6}
+_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, ANY: 6, OUTSIDE: 7}
 _PICKS = ("max", "min")
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _FUNCTIONS = {
@@ -36,6 +37,11 @@ _FUNCTIONS = {
 
 def is_live(kind: Kind) -> bool:
     return kind in (LIVE, FINITE_LIVE, POSITIVE)
+
+
+def is_any(kind: Kind) -> bool:
+    """Whether it may spoil what it meets in a row that has nothing to do with it."""
+    return kind in (ANY, OUTSIDE)
 
 
 def is_finite(kind: Kind) -> bool:
@@ -80,6 +86,10 @@ def join(a: Kind, b: Kind) -> Kind:
 @cache
 def apply(op: str, args: tuple[Kind, ...]) -> Kind:
     """The kind of an operation's result."""
+    if op == "fma_oob":
+        return 0.0 if OUTSIDE in args else apply("fma", args)
+    if OUTSIDE in args:
+        return apply(op, tuple(ANY if a == OUTSIDE else a for a in args))
     if op == "fma":
         return apply("add", (apply("mul", args[:2]), args[2]))
     if op == "select":

@@ -83,7 +83,7 @@ class Products:
             a.report(Code.MOVEMENT_PLACE, (o,), got=got, wanted=wanted)
             envs[()] = None
         cut, flags = self._regions(tile, rows, cols, tuple(envs))
-        fill: Kind = 0.0 if tile.fill == "zero" or scanned else ANY
+        fill: Kind = 0.0 if tile.fill == "zero" or scanned else kd.OUTSIDE
         memory: tuple[Kind, ...] = (FINITE if scanned else ANY, fill, FINITE_LIVE if scanned else LIVE, ANY)
         return Value(tuple(envs), cut, tuple(memory[f] for f in flags), trail=(o,))
 
@@ -178,12 +178,12 @@ class Products:
             what = "a fill" if bad == 0.0 else words(bad)
             return f"{what} in the other factor at a position of the domain", "its value there"
         for k in other:
-            if factor == 0.0 and (kd.is_finite(k) or (self.algebra.item.declared.fast and k != ANY)):
+            if factor == 0.0 and (kd.is_finite(k) or (self.algebra.item.declared.fast and not kd.is_any(k))):
                 continue
             if k == 0.0 and kd.is_finite(factor):
                 continue
             if factor == 0.0:
-                what = words(k) if k == ANY else "an entry that may be no finite number"
+                what = words(k) if kd.is_any(k) else "an entry that may be no finite number"
                 return f"0 times {what} at a position outside the domain", "0 times a finite number there"
             return f"{words(factor)} at a position outside the domain", "0 there"
         return None
@@ -214,9 +214,9 @@ class Products:
             if all(k == 0.0 for k in kinds):
                 out.append(0.0)
             elif any(flags[pairs[r][1]] == IGNORED for r in regions):
-                out.append(ANY if ANY in kinds else OWN)
+                out.append(ANY if any(map(kd.is_any, kinds)) else OWN)
             else:
-                out.append(ANY if ANY in kinds else LIVE)
+                out.append(ANY if any(map(kd.is_any, kinds)) else LIVE)
         return rows, tuple(out)
 
     def _cols(self, y: Value, env: Env, n: int, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
@@ -251,7 +251,7 @@ def _outcome(row: Kind, col: Kind, fast: bool) -> Kind:
     """What a row and a column of these kinds make. fast: entries are finite, by the user's word."""
     if row == 0.0 and (kd.is_finite(col) or (fast and kd.is_live(col))):
         return 0.0
-    if ANY in (row, col):
+    if kd.is_any(row) or kd.is_any(col):
         return ANY
     if row == LIVE and kd.is_live(col):
         return LIVE

@@ -19,7 +19,7 @@ from tilegen.checks.movement.algebra import Algebra, digits
 from tilegen.checks.movement.boxes import Box, Layouts, MixedBoxes, Tile
 from tilegen.checks.movement.cuts import Cuts
 from tilegen.checks.movement.declared import Array, Declared, Item, UnknownError, start_symbol
-from tilegen.checks.movement.kinds import ANY, LIVE, POSITIVE
+from tilegen.checks.movement.kinds import ANY, LIVE, POSITIVE, is_any
 from tilegen.checks.movement.outputs import Outputs
 from tilegen.checks.movement.places import COL, ROW, K, Pos, turned
 from tilegen.checks.movement.products import Products, window
@@ -269,7 +269,7 @@ class _Walker:
 
     def _vote(self, fragment: str, inner: tuple[ir.Operation, ...], path: Path) -> None:
         vote = self.get(fragment)
-        if ANY in vote.kinds:
+        if any(map(is_any, vote.kinds)):
             got = "a row that holds a neighbour's entries takes part"
             self.report(Code.POISON_VOTE, vote.trail, got=got, wanted="rows that are stored alone")
         before, buffers = dict(self.held), dict(self.buffers)
@@ -456,6 +456,10 @@ class _Walker:
     def map(self, o: ir.Map) -> None:
         self.put(o.out, self.algebra.evaluate(o.value, self._names()))
 
+    def fma_oob(self, o: ir.FmaOob) -> None:
+        operands = [self.algebra.evaluate(e, self._names()) for e in (o.a, o.b, o.c)]
+        self.put(o.out, self.algebra.combine("fma_oob", operands))
+
     def mask(self, o: ir.Mask) -> None:
         width = self._width(o.fragment)
         self.put(o.fragment, self.algebra.mask(self.get(o.fragment), o, self._names(), (ROWS, width)))
@@ -560,7 +564,8 @@ _STEPS: dict[type, Callable[[_Walker, Any], None]] = {
     ir.TmaLoad: _Walker.tma_load, ir.CopyTile: _Walker.copy_tile,
     ir.ScanSlot: _Walker.scan, ir.Mend: _Walker.mend, ir.ReadShared: _Walker.read_shared,
     ir.WriteShared: _Walker.write_shared, ir.TmaStore: _Walker.tma_store, ir.StoreCommit: _Walker.store_commit,
-    ir.LetFloat: _Walker.let_float, ir.Init: _Walker.init, ir.Map: _Walker.map, ir.Mask: _Walker.mask,
+    ir.LetFloat: _Walker.let_float, ir.Init: _Walker.init, ir.Map: _Walker.map, ir.FmaOob: _Walker.fma_oob,
+    ir.Mask: _Walker.mask,
     ir.RowFold: _Walker.row_fold, ir.Relayout: _Walker.relayout, ir.CopyOperand: _Walker.copy,
     ir.LoadVector: _Walker.load_vector, ir.Mma: _Walker.mma, ir.WarpMma: _Walker.mma, ir.StoreRows: _Walker.store_rows,
     ir.StoreVector: _Walker.store_vector,

@@ -12,6 +12,8 @@ from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.rounding import BF16, f16_bits, round_to, saturate, to_odd, two_sum
 from tilegen.emulate.ptx.types import TYPES, Array
 
+#: What TMA's NaN fill writes to f16 and bf16 elements; the manual does not give the pattern.
+OOB_NAN = np.uint16(0x7FFF)
 _TINY16 = np.float32(2.0**-14)
 
 
@@ -48,9 +50,12 @@ def on_halves(f: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def decode(ins: Instruction) -> Decoded:
-    """add, sub, mul, fma, min, max, abs, neg on f16, bf16, f16x2, bf16x2."""
+    """add, sub, mul, fma (also .oob), min, max, abs, neg on f16, bf16, f16x2, bf16x2."""
     mods = Modifiers(ins)
     mods.one("rn")
+    oob = mods.flag("oob")
+    if oob and ins.opcode != "fma":
+        mods.unknown(".oob goes with fma")
     ftz, sat, relu = mods.flag("ftz"), mods.flag("sat"), mods.flag("relu")
     nan, xorsign = mods.flag("NaN"), mods.flag("xorsign")
     if xorsign and not mods.flag("abs"):
@@ -69,7 +74,10 @@ def decode(ins: Instruction) -> Decoded:
         return simple(t, ins, lambda d, a, b: map2(on_halves(g), d, a, b))
     if name in ("div", "mad"):
         mods.unknown("16-bit types have no such instruction")
-    f = on_halves(arithmetic_bits(name, kind, ftz, sat, relu))
+    if oob and ftz:
+        mods.unknown(".oob does not go with .ftz")
+    compute = arithmetic_bits(name, kind, ftz, sat, relu)
+    f = on_halves(zero_outside(compute) if oob else compute)
     if name == "fma":
         mods.operands(4)
         return simple(t, ins, lambda d, a, b, c: map3(f, d, a, b, c))
@@ -101,6 +109,16 @@ def arithmetic_bits(name: str, kind: str, ftz: bool, sat: bool, relu: bool) -> C
                 rounded = np.where(rounded > 0, rounded, np.where(np.isnan(rounded), rounded, np.float32(0)))
             bits = half_bits(rounded.astype(np.float64), kind)
         return bits
+
+    return compute
+
+
+def zero_outside(f: Callable[..., Array]) -> Callable[..., Array]:
+    """f on uint16 patterns, and +0 where an operand is what TMA's NaN fill writes."""
+
+    def compute(*patterns: Array) -> Array:
+        outside = np.logical_or.reduce([p == OOB_NAN for p in patterns])
+        return np.where(outside, np.uint16(0), f(*patterns))
 
     return compute
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilegen.emulate.memory import MemoryFaultError
 from tilegen.emulate.ptx.faults import FaultError
+from tilegen.emulate.ptx.half import OOB_NAN
 from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT, WINDOWS
 from tilegen.emulate.ptx.types import Array
 from tilegen.targets.hopper.tensor_map import SIZE, TensorMap
@@ -22,7 +23,7 @@ _ALIGN = 128
 _POISON = 0xFF  # what shared memory holds while a box is on its way there
 _ROUNDED = frozenset({"f32ftz", "tf32", "tf32ftz"})  # elements that change on their way
 #: Bytes of the NaN that fills outside elements; the manual does not give the pattern, so this one is assumed.
-_NAN = {"f16": b"\xff\x7f", "bf16": b"\xff\x7f", "f32": b"\xff\xff\xff\x7f", "f64": b"\xff" * 7 + b"\x7f"}
+_NAN = {"f16": OOB_NAN.tobytes(), "bf16": OOB_NAN.tobytes(), "f32": b"\xff\xff\xff\x7f", "f64": b"\xff" * 7 + b"\x7f"}
 
 
 @lru_cache(maxsize=256)

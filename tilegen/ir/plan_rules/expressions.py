@@ -17,7 +17,7 @@ ARITY = {
 }
 
 # What each layout can read, element by element.
-READABLE = {"acc": ("acc", "row", "col"), "row": ("row",), "col": ("col",), "a": ()}
+READABLE = {"acc": ("acc", "row", "col"), "row": ("row",), "col": ("col",), "a": (), "pair": ()}
 
 
 def check_expression(expr: ir.ElementExpr, role: ir.RolePlan, out: ir.Fragment | None) -> Iterator[str]:

@@ -34,7 +34,12 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
         for _, _, o in all_operations(plan)
         if isinstance(o, ir.TmaLoad) and plan.descriptor(o.descriptor).fill != "zero"
     }
-    for _, path, operation in all_operations(plan):
+    for role, path, operation in all_operations(plan):
+        if isinstance(operation, ir.ReadShared) and operation.slot.ring in filled:
+            layout = next(f.layout for f in role.fragments if f.name == operation.out)
+            if layout != "pair":
+                message = f"{operation.slot.ring} is filled with NaN outside its tensor, and read as numbers"
+                yield Violation(path, message)
         if isinstance(operation, ir.AnyMma):
             for name in (o.slot.ring for o in parts(operation, ir.SlotOperand) if o.slot.ring in filled):
                 message = f"{name} is filled with NaN outside its tensor, and 0 times NaN is no 0 in a product"

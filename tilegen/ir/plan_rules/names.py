@@ -148,7 +148,7 @@ def _fragments(operation: ir.Operation) -> Iterator[str]:
             yield live
         case ir.Init(name) | ir.Mask(name) | ir.QuadReduce(name) | ir.StoreRows(name) | ir.StoreVector(name):
             yield name
-        case ir.Map(name) | ir.ReadShared(name) | ir.LoadVector(name):
+        case ir.Map(name) | ir.FmaOob(name) | ir.ReadShared(name) | ir.LoadVector(name):
             yield name
         case ir.RowFold(out, source) | ir.Relayout(out, source) | ir.CopyOperand(out, source):
             yield out

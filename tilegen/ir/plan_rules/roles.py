@@ -41,6 +41,7 @@ CONSUMER_ONLY = (
     *ASYNCHRONOUS,
     ir.Init,
     ir.Map,
+    ir.FmaOob,
     ir.Mask,
     ir.RowFold,
     ir.QuadReduce,

@@ -11,7 +11,7 @@ from tilegen.ir.plan_rules.sweeps import check_spoiled, check_sweep, check_trans
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_walk import all_operations
 
-LAYOUTS = ("acc", "a", "row", "col")
+LAYOUTS = ("acc", "a", "pair", "row", "col")
 FOLDS = ("sum", "max", "min")
 ROWS = 64  # of a warpgroup's fragment
 STEP = 16  # columns of a k step, 16-bit types
@@ -39,11 +39,11 @@ def _fragment(role: ir.RolePlan, fragment: ir.Fragment) -> Iterator[str]:
         return
     if fragment.layout != "col" and fragment.rows != ROWS:
         yield f"a fragment has {ROWS} rows, not {fragment.rows}"
-    unit = {"acc": 8, "a": STEP, "col": 8, "row": 1}[fragment.layout]
+    unit = {"acc": 8, "a": STEP, "pair": 8, "col": 8, "row": 1}[fragment.layout]
     if fragment.cols < 1 or fragment.cols % unit:
         yield f"{fragment.cols} columns are no multiple of {unit}"
-    if fragment.layout == "a" and fragment.dtype.bits != 16:
-        yield f"an A operand holds 16-bit elements, not {fragment.dtype}"
+    if fragment.layout in ("a", "pair") and fragment.dtype.bits != 16:
+        yield f"a fragment of layout {fragment.layout} holds 16-bit elements, not {fragment.dtype}"
     if fragment.layout == "acc" and fragment.dtype != DType.F32:
         yield f"a fragment of layout acc holds f32, not {fragment.dtype}"
     if fragment.layout in ("row", "col") and fragment.dtype not in (DType.F32, DType.I32):
@@ -108,10 +108,23 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
                 yield from check_expression(value, role, None)
             elif load is not None:
                 yield from _index(plan.tensor(load[0]), len(load[1]))
+        case ir.FmaOob(out, a, b, c, dtype):
+            yield from _layout(get(out), "acc")
+            if dtype not in (DType.F16, DType.BF16):
+                yield f"there is no fma.rn.oob of {dtype}"
+            entries = [x.fragment for x in (a, b, c) if isinstance(x, ir.Element) and get(x.fragment).layout == "pair"]
+            for operand in (a, b, c):
+                if not (isinstance(operand, ir.Element) and operand.fragment in entries):
+                    yield from check_expression(operand, role, get(out))
+            if not entries:
+                yield "no operand is entries of a tile, as they lie"
+            for name in entries:
+                if (get(name).cols, get(name).dtype) != (get(out).cols, dtype):
+                    yield f"{name} is {get(name).dtype} of {get(name).cols} columns, {out} {dtype} of {get(out).cols}"
         case ir.Mask(fragment, alternatives):
             layout = get(fragment).layout
-            if layout == "a":
-                yield "an A operand cannot be masked"
+            if layout in ("a", "pair"):
+                yield f"a fragment of layout {layout} cannot be masked"
             conditions = [c for conjunction in alternatives for c in conjunction]
             bounds = [c for c in conditions if isinstance(c, ir.Bound)]
             for condition in conditions:
@@ -122,8 +135,8 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             if layout == "col" and any(b.row_factor or b.digits for b in bounds):
                 yield f"{fragment} has no rows to bound"
         case ir.Init(fragment):
-            if get(fragment).layout == "a":
-                yield "an A operand is made by a relayout only"
+            if get(fragment).layout in ("a", "pair"):
+                yield f"a fragment of layout {get(fragment).layout} holds what is put there whole, and no constant"
         case ir.RowFold(out, source, kind, scope):
             yield from _layout(get(out), "row")
             yield from _layout(get(source), "acc")
@@ -147,7 +160,10 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
                 yield f"{source} is {get(source).dtype} of {get(source).cols} columns, {out} is not"
         case ir.ReadShared(out, slot, row_offset):
             buffer = plan.buffer(plan.ring(slot.ring).buffer)
-            yield from _layout(get(out), "acc")
+            if get(out).layout != "pair":
+                yield from _layout(get(out), "acc")
+            elif get(out).dtype != buffer.dtype:
+                yield f"{buffer.name} holds {buffer.dtype}, {out} {get(out).dtype}"
             if get(out).cols > buffer.cols:
                 yield f"{buffer.name} has {buffer.cols} columns, {out} {get(out).cols}"
             held = ROWS if operation.digit is None else operation.digit.positions

@@ -27,6 +27,8 @@ def check_sweep(role: ir.RolePlan, sweep: ir.Sweep) -> Iterator[str]:
         match operation:
             case ir.Map(out) if fragments[out].layout != "acc":
                 yield f"{out} of layout {fragments[out].layout} is not made column by column"
+            case ir.ReadShared(out) if fragments[out].layout != "acc":
+                yield f"{out} of layout {fragments[out].layout} is not read column by column"
             case ir.RowFold(out, _, _, scope):
                 folded.add(out)
                 if scope != "thread":

@@ -49,8 +49,15 @@ _SAME = frozenset(
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 
-def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Read], ElementExpr]) -> ElementExpr:
-    """`expr` over a value of this shape; `element` says how a read is spelled."""
+def lower(
+    expr: Expr,
+    shape: Shape,
+    scheduled: Scheduled,
+    element: Callable[[Read], ElementExpr],
+    rounding: Callable[[Cast], ElementExpr | None] = lambda _: None,
+) -> ElementExpr:
+    """`expr` over a value of this shape; `element` says how a read is spelled, `rounding` how a written rounding that
+    is made otherwise than of its value is."""
 
     def walk(e: Expr, compared: bool = False) -> ElementExpr:
         """compared: a side of a comparison, which is made in whole numbers where its sides are."""
@@ -65,6 +72,8 @@ def lower(expr: Expr, shape: Shape, scheduled: Scheduled, element: Callable[[Rea
         if isinstance(e, Cast):
             if not e.dtype.is_float:
                 fail(Code.FUNCTION_UNSUPPORTED, e.span, function=str(e.dtype))
+            if (made := rounding(e)) is not None:
+                return made
             inner = walk(e.value)
             return inner if e.dtype is DType.F32 else Compute("round", (inner,), e.dtype)
         if isinstance(e, Apply):

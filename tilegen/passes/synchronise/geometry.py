@@ -351,7 +351,8 @@ def descriptor(name: str, g: TileGeometry, scheduled: Scheduled, *, store: bool,
             dims.append(MapDim(d, 1, 0, "outer", by[d]))
         elif d != g.col_dim and all(d != r.dim for r in g.row_dims):
             dims.append(MapDim(d, 1))
-    return Descriptor(name, g.tensor.name, tuple(dims), g.swizzle, "zero", store, span)
+    fill = "zero" if store else scheduled.tile(name).fill
+    return Descriptor(name, g.tensor.name, tuple(dims), g.swizzle, fill, store, span)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
+from tilegen.passes.fills import fill_notes
 from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.schedule import registers_at_entry, source_names
 from tilegen.passes.synchronise.consumer import ORDER_ID, Consumer
@@ -78,6 +79,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     for t in s.tiles:
         if t.hint and t.tile not in geometries:
             fail(Code.HINT_OF_VECTOR, t.span, tile=t.tile)
+        if t.fill != "zero" and t.tile not in geometries:
+            fail(Code.OOB_OF_VECTOR, t.span, tile=t.tile)
         if t.mover != "tma" and t.tile not in geometries:
             fail(Code.VIA_OF_VECTOR, t.span, tile=t.tile)
         if t.multicast and t.tile not in geometries:
@@ -133,7 +136,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         registers_at_entry=entry,
         grid=grid(s),
         table=table,
-        notes=(*tile_notes(geometries, s), *domain_notes(s)),
+        notes=(*tile_notes(geometries, s), *fill_notes(s), *domain_notes(s)),
         dependent=s.dependent,
         guard=guard,
         cluster=s.cluster_size,

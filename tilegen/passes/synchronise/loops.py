@@ -17,6 +17,7 @@ from tilegen.ir.folded import Guarded, Product
 from tilegen.ir.plan import Let, Operation
 from tilegen.ir.scheduled import Batch, Scheduled, Stream
 from tilegen.ir.uniform import Int, Sym, Uniform, op
+from tilegen.passes.fills import selects
 from tilegen.passes.ranges import Range, in_order
 from tilegen.passes.synchronise.work import StreamRanges, ranges
 from tilegen.syntax.span import Span
@@ -103,7 +104,7 @@ def layout(stream: Stream, s: Scheduled, *, apart: bool = True) -> Layout:
     found = ranges(stream, s)
     if not apart:
         found = replace(found, own=found.shared, sure=found.whole)
-    guarded = any(isinstance(s.op(step.op), Guarded) for step in stream.steps)
+    guarded = any(isinstance(o, Guarded) and selects(o, s) for o in (s.op(step.op) for step in stream.steps))
     peeled = is_peeled(stream)
     shift = max((x.distance for x in stream.steps if not isinstance(s.op(x.op), Product)), default=0)
     several = len(found.shared) > 1 or len(found.sure) > 1

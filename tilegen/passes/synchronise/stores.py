@@ -24,7 +24,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import TileBuffer
 from tilegen.ir.tile import Move
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
-from tilegen.passes.guard import with_parts
+from tilegen.passes.fills import cutting, selects
 from tilegen.passes.synchronise.context import Context
 from tilegen.passes.synchronise.geometry import (
     TileGeometry,
@@ -84,11 +84,9 @@ class Stores:
         steps = tuple(RowStep(place[r.axis], r.digit or Digit(1, 0), limits[place[r.axis]]) for r in rows)
         shared = steps if len(rows) > 1 else ()
         span, name = o.span, o.statement
-        if tensor.otherwise is not None:
-            reach = with_parts(s.program.tile, o.axes)
-            cutting = tuple(c for c in s.program.tile.domain if set(c.axes) <= reach)
-            if cutting:
-                out += values.mask(values.fragment_of(o.source), cutting, (), shape, tensor.otherwise, span, name)
+        if tensor.otherwise is not None and selects(o, s):
+            clauses = cutting(o, s.program.tile)
+            out += values.mask(values.fragment_of(o.source), clauses, (), shape, tensor.otherwise, span, name)
         if shape.layout == "row":
             if s.store(o.tensor).via == "tma":
                 fail(Code.VECTOR_STORE, s.store(o.tensor).span, output=o.tensor)

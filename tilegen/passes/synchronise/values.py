@@ -27,6 +27,7 @@ from tilegen.ir.plan import (
     Element,
     ElementExpr,
     FenceAsync,
+    FmaOob,
     Fragment,
     FragmentOperand,
     IfVote,
@@ -51,7 +52,8 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Phase
 from tilegen.ir.tile import Affine, Cast, Clause, Expr, Move, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
-from tilegen.passes.expressions import index_axes, reads
+from tilegen.passes.expressions import index_axes, key, reads
+from tilegen.passes.fills import filled, fused, selects
 from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.stale import LIMIT, ScaledSum
 from tilegen.passes.synchronise.context import Context, _becomes_operand, carried
@@ -323,7 +325,7 @@ class Values:
         else:
             name = self._declare(o)
             operations.append(Map(name, Element(source), o.span, o.statement))
-        if masked:
+        if masked and selects(o, self.c.scheduled):
             operations += self.mask(name, o.clauses, o.over, shape, o.identity, o.span, o.statement)
         return self._made(operations, name, source)
 
@@ -582,7 +584,10 @@ class Values:
         tiles: list[str] = []
         touched: list[str] = []
         passing: list[ReadShared] = []  # tiles that never fill a fragment
+        roundings: dict[object, ElementExpr] = {}  # that are one multiply-add, by what is rounded
         over = o.name in self.c.storage
+
+        whole = filled(self.c.scheduled)
 
         def element(r: Read) -> ElementExpr:
             loaded = self._load(r, shape, before)
@@ -590,13 +595,26 @@ class Values:
                 if isinstance(loaded, Element):
                     touched.append(loaded.fragment)
                 return loaded
-            if r.name in self.c.tiles and over:
+            if r.name in self.c.tiles and over and r.name not in whole:
                 return Element(self._pass_tile(r, passing, tiles))
             name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else self.fragment_of(r.name)
             if name not in self.known:
                 return Value(name)  # a uniform value
             touched.append(name)
             return Element(name)
+
+        def rounding(e: Cast) -> ElementExpr | None:
+            made = fused(e, whole)
+            if made is None:
+                return None
+            if key(e) not in roundings:
+                a, b, c = (lower(x, shape, self.c.scheduled, element, rounding) for x in (made.a, made.b, made.c))
+                own = e is o.value and not made.negated
+                out = self._declare(o) if own else self.scratch(f"{o.name}.fma{len(roundings) or ''}", shape, o.span)
+                before.append(FmaOob(out, a, b, c, e.dtype, e.span, o.statement))
+                touched.append(out)
+                roundings[key(e)] = Compute("neg", (Element(out),)) if made.negated else Element(out)
+            return roundings[key(e)]
 
         if shape.layout == "uniform":
             value = lower(o.value, shape, self.c.scheduled, element)
@@ -606,7 +624,9 @@ class Values:
             source = self._as_fragment(o, o.value.value, shape, element, before)
             before += [self._make_operand(o, source, shape.width), *self._to_engines((o,))]
             return self._made(before, o.name, source, *touched, read_tiles=tuple(tiles))
-        value = lower(o.value, shape, self.c.scheduled, element)
+        value = lower(o.value, shape, self.c.scheduled, element, rounding)
+        if value == Element(o.name):
+            return self._made(before, o.name, *touched, read_tiles=tuple(tiles))
         if shape.layout == "acc":
             value = self._once_a_row(value, o, before)
         out = self._declare(o)
@@ -665,7 +685,11 @@ class Values:
         """This warpgroup's rows of a tile, read once an iteration."""
         tile = r.name
         cols = self._own_columns(r)
-        name = self._fragment(f"{tile}.regs", "acc", cols, r.span)
+        dtype = self.c.scheduled.program.tile.move(tile).dtype
+        if tile in filled(self.c.scheduled):
+            name = self._fragment(f"{tile}.regs", "pair", cols, r.span, dtype)
+        else:
+            name = self._fragment(f"{tile}.regs", "acc", cols, r.span)
         if tile not in self.tile_reads:
             self.tile_reads[tile] = name
             out.append(self._read_shared(name, r))

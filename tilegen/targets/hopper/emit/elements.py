@@ -22,7 +22,7 @@ from tilegen.ir.plan import (
     Value,
 )
 from tilegen.ir.uniform import Sym, Uniform
-from tilegen.targets.hopper.emit.literals import literal
+from tilegen.targets.hopper.emit.literals import literal, pair_literal
 from tilegen.targets.hopper.emit.names import Names
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -67,7 +67,7 @@ _COLUMN_OF = {"acc": "8 * (v / 4) + v % 2", "col": "8 * (v / 2) + v % 2"}
 
 def element_type(fragment: Fragment) -> str:
     """The C++ type of a fragment's registers."""
-    return "unsigned" if fragment.layout == "a" else "int" if fragment.dtype is DType.I32 else "float"
+    return "unsigned" if fragment.layout in ("a", "pair") else "int" if fragment.dtype is DType.I32 else "float"
 
 
 def digit(row: str, d: Digit | None) -> str:
@@ -122,6 +122,29 @@ class ElementPrinter:
             kind = "" if written else "const "
             self.parameters.append((f"{kind}{element_type(fragment)} (&{name})[{fragment.registers}]", fragment.name))
         return self._known[key]
+
+    def pair(self, e: ElementExpr, dtype: DType, pack: str) -> str:
+        """Two neighbours, element 2 * pair and the one behind it, in a register. They are numbers of the 16-bit type
+        already; `pack` is the function that makes a register of two."""
+        if isinstance(e, Element) and self.fragments[e.fragment].layout == "pair":
+            return f"{self.fragment(self.fragments[e.fragment])}[pair]"
+        if isinstance(e, Literal):
+            return pair_literal(e.value, dtype)
+        if _is_uniform_value(e):
+            key = ("packed", e)
+            if key not in self._known:
+                value = self._float(e)
+                name = self._known[key] = self.names.give(key, f"{value}_pair")
+                self.before.append(f"const unsigned {name} = {pack}({value}, {value});")
+            return self._known[key]
+        name = self.names.give(("both", e), "both")
+        value = self._float(e)
+        self.shared += [
+            f"float {name}[2];",
+            "#pragma unroll",
+            f"for (int v = 2 * pair; v < 2 * pair + 2; ++v) {name}[v % 2] = {value};",
+        ]
+        return f"{pack}({name}[0], {name}[1])"
 
     def _float(self, e: ElementExpr) -> str:
         if e in self._known:

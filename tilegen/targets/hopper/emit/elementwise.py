@@ -8,6 +8,7 @@ from typing import Any
 from tilegen.ir.plan import (
     Bound,
     CopyOperand,
+    FmaOob,
     Init,
     Map,
     Mask,
@@ -55,6 +56,29 @@ def element_map(r: RoleScope, op: Map) -> str:
         before=printer.before,
         shared=printer.shared,
         value=value,
+    )
+    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+    return f"{name}({', '.join(arguments)});"
+
+
+def fma_oob(r: RoleScope, op: FmaOob) -> str:
+    out, names = r.fragments[op.out], r.functions.local("fma_oob")
+    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
+    target = printer.fragment(out, written=True)
+    pack = r.functions.specific(f"pack_{op.dtype}", "pack", type=op.dtype.value)
+    a, b, c = (printer.pair(e, op.dtype, pack) for e in (op.a, op.b, op.c))
+    name = r.functions.specific(
+        f"fma_{out.name}",
+        "fma_oob",
+        out=target,
+        registers=out.registers,
+        parameters=[declaration for declaration, _ in printer.parameters],
+        before=printer.before,
+        shared=printer.shared,
+        operands=f"{a}, {b}, {c}",
+        type=op.dtype.value,
+        convert=r.functions.helper(f"from_{op.dtype}"),
+        fma=r.functions.specific(f"fma_oob_{op.dtype}", "fma_pair_oob", type=op.dtype.value),
     )
     arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
     return f"{name}({', '.join(arguments)});"
@@ -340,6 +364,7 @@ def _four(printer: ElementPrinter, r: RoleScope, fragment: str) -> dict[str, str
 STATEMENTS: dict[type, Callable[[RoleScope, Any], str]] = {
     Init: init,
     Map: element_map,
+    FmaOob: fma_oob,
     Mask: mask,
     RowFold: row_fold,
     QuadReduce: quad_reduce,

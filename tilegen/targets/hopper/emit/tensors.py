@@ -45,13 +45,17 @@ def load_pair(r: RoleScope, b: Buffer) -> str:
 def read_shared(r: RoleScope, op: ReadShared) -> str:
     out = r.fragments[op.out]
     buffer = r.plan.buffer(r.plan.ring(op.slot.ring).buffer)
+    if out.layout == "pair":
+        macro, load = "read_pairs", r.functions.helper("load_pair")
+    else:
+        macro, load = "read_shared", load_pair(r, buffer)
     name = r.functions.specific(
         f"read_{op.slot.ring}",
-        "read_shared",
-        out=r.functions.local("read_shared").give(0, out.name),
+        macro,
+        out=r.functions.local(macro).give(0, out.name),
         registers=out.registers,
         bytes=buffer.dtype.bytes,
-        load=load_pair(r, buffer),
+        load=load,
         **geometry(r, buffer),
         row=digit(f"{r.functions.helper('first_row')}() + 8 * half", op.digit),
         **_first(r),
