@@ -440,26 +440,26 @@ class Values:
 
     def _weight(self, o: Weight) -> Made:
         name = self._declare(o)
-        lead = self._shift_lead(o)
-        value = self._weighted(o, self.fragment_of(o.source))
+        shift = f"{o.exponent}.shift"
+        lead = self._shift_lead(o, shift)
+        value = self._weighted(o, self.fragment_of(o.source), shift)
         return self._made([*lead, Map(name, value, o.span, o.statement)], name, o.source)
 
-    def _shift_lead(self, o: Weight) -> list[Operation]:
+    def _shift_lead(self, o: Weight, shift: str) -> list[Operation]:
         """What the tilts add at each row's first column, less the exponent, for `_weighted` to read."""
         if not o.tilts:
             return []
         lead = self._fragment(f"{o.name}.lead", "row", 1, o.span)
-        value = Compute("sub", (self._lead(o), Element(f"{o.exponent}.shift")))
+        value = Compute("sub", (self._lead(o), Element(shift)))
         return [Map(lead, value, o.span, o.statement)]
 
-    def _weighted(self, o: Weight, source: str) -> ElementExpr:
-        shift = Element(f"{o.exponent}.shift")
+    def _weighted(self, o: Weight, source: str, shift: str) -> ElementExpr:
         if o.tilts:
             beside = Compute("fma", (self._slope(o), Past(), Element(f"{o.name}.lead")))
             return Compute("ex2", (self._inclined(o, source, beside),))
         if o.factor is None:
-            return Compute("ex2", (Compute("sub", (Element(source), shift)),))
-        return Compute("ex2", (self._inclined(o, source, Compute("neg", (shift,))),))
+            return Compute("ex2", (Compute("sub", (Element(source), Element(shift))),))
+        return Compute("ex2", (self._inclined(o, source, Compute("neg", (Element(shift),))),))
 
     def voters(self) -> list[Operation]:
         """Sets which rows vote, those within the extents: nothing, where zeros stand in the others, which are calm."""
@@ -492,10 +492,8 @@ class Values:
         running, shift = self.state(e), self.shift(e)
         new, scale, grown = (self._fragment(f"{e.name}.{part}", "row", 1, span) for part in ("new", "scale", "grown"))
         transient = self._transient(f"{weight.name}.here", source, span)
-        body: list[Map | RowFold | Relayout | ReadShared | WriteShared] = [
-            Map(transient, self._weighted(weight, source), weight.span, weight.statement)
-        ]
         parts = {o.name: self._fragment(f"{o.name}.part", "row", 1, o.span) for o in group.sums}
+        body: list[RowFold | Relayout | ReadShared | WriteShared] = []
         body += [RowFold(parts[o.name], transient, "sum", "thread", o.span, o.statement) for o in group.sums]
         packed = [f"{o.name}.next" if apart else o.name for o in group.casts]
         if apart:
@@ -505,11 +503,13 @@ class Values:
             ]
         else:
             body += [self._make_operand(o, transient, cols) for o in group.casts]
-        step: list[Operation] = [*self._shift_lead(weight), Sweep(tuple(body), span, name)]
+
+        def step(against: str) -> list[Operation]:
+            weights = Map(transient, self._weighted(weight, source, against), weight.span, weight.statement)
+            return [*self._shift_lead(weight, against), Sweep((weights, *body), span, name)]
+
         states = [self.state(o) for o in group.sums]
         small = Compute("le", (Element(next(iter(parts.values()))), Literal(LIMIT)))
-        seen = Compute("gt", (Element(running), Literal(float("-inf"))))
-        calm = Compute("and", (small, seen))  # false also for a sum that is no number
         raised = Compute("max", (self._top(e, new), Element(running)))
         exact: list[Operation] = [
             *self._largest(e, new),
@@ -518,14 +518,15 @@ class Values:
             Map(shift, _shifting(new), span, name),
             Map(scale, Compute("ex2", (Compute("sub", (Element(running), Element(shift))),)), span, name),
             Map(running, Element(new), span, name),
-            *step,
+            *step(shift),
         ]
         scaled = partial(Compute, "mul")
         exact += [Map(x, scaled((Element(x), Element(scale))), span, name) for x in states]
         accumulators = [o.source for o in group.rescales]
         rescaling = tuple(Map(x, scaled((Element(x), Element(scale))), span, name) for x in accumulators)
         vote: ElementExpr = Element(_VOTERS) if _VOTERS in self.known else Literal(1.0)
-        deciding = (*step, Map(grown, Compute("select", (calm, Literal(0.0), vote)), span, name))
+        # The sum of a row that has seen nothing, with an exponent of -inf, is infinite or no number, and so not small.
+        deciding = (*step(running), Map(grown, Compute("select", (small, Literal(0.0), vote)), span, name))
         summing = [
             Map(x, Compute("add", (Element(x), Element(p))), span, name)
             for x, p in zip(states, parts.values(), strict=True)
