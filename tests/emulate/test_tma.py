@@ -126,7 +126,7 @@ def test_boxes_that_begin_inside_16_bytes_of_a_row_are_no_instruction(at: tuple[
     assert error.value.diagnostics[0].code == Code.EMULATED_FAULT.name
 
 
-@pytest.mark.parametrize(("swizzle", "inner"), [(128, 64), (128, 32), (64, 32), (64, 8), (32, 16), (32, 8), (0, 24)])
+@pytest.mark.parametrize(("swizzle", "inner"), [(128, 64), (64, 32), (32, 16), (0, 24)])
 def test_swizzles_follow_address_bits(swizzle: int, inner: int) -> None:
     tensor = np.random.default_rng(2).integers(1, 1 << 16, (33, 80), dtype=np.uint16)
     got = load(tensor, (inner, 24), (8, 3), swizzle=swizzle)
@@ -209,11 +209,12 @@ def test_random_boxes_of_rank_three() -> None:
     rng = np.random.default_rng(7)
     tensor = rng.integers(1, 1 << 16, (5, 9, 24), dtype=np.uint16)
     for _ in range(25):
-        # Eight rows fill whole lines of 128 bytes, so that a swizzle stays inside the box.
+        # Rows as wide as the swizzle: narrower ones do not lie next to each other (tests/hopper/test_box.py). Eight of
+        # them fill whole lines of 128 bytes, so that a swizzle stays inside the box.
         box = (int(rng.choice([8, 16, 32])), 8, int(rng.integers(1, 6)))
         column = 8 * int(rng.integers(-box[0] // 8, tensor.shape[2] // 8 + 1))
         rows = zip(box[1:], (9, 5), strict=True)
         at = (column, *(int(rng.integers(-b - 1, n + 2)) for b, n in rows))
-        swizzle = int(rng.choice([0] + [s for s in (32, 64, 128) if s >= box[0] * 2]))
+        swizzle = int(rng.choice([0] + [box[0] * 2] * (box[0] > 8)))
         got = load(tensor, box, at, swizzle=swizzle)
         assert np.array_equal(got, swizzled(expected(tensor, box, at).tobytes(), swizzle, 0)), (box, at, swizzle)

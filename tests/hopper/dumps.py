@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) dump(
 
 def words_of(m: TensorMap) -> int:
     """Words that a dump has: those of the box, in whole swizzle patterns."""
-    return -(-m.box_bytes // 1024) * 256
+    return -(-m.room // 1024) * 256
 
 
 @cache

@@ -39,7 +39,7 @@ def random_map(rng: Random, address: int | None = None) -> TensorMap:
     """A map that passes `check`, at `address`, a multiple of 32, or anywhere."""
     while True:
         m = _map(rng, address)
-        if m.box_bytes <= MAX_BOX_BYTES:
+        if m.room <= MAX_BOX_BYTES:
             return m
 
 

@@ -110,18 +110,21 @@ class _Box:
 
 
 @lru_cache(maxsize=1024)
-def _chunks(address: int, nbytes: int, span: int) -> Array:
-    """Index of the 16-byte chunk of shared memory that holds each chunk of a dense box."""
-    return swizzle(np.arange(address, address + nbytes, _CHUNK), span) // _CHUNK
+def _chunks(address: int, rows: int, inner: int, span: int) -> Array:
+    """Index of the 16-byte chunk of shared memory that holds each chunk of a box, whose rows have `inner` bytes and,
+    with a swizzle, lie a whole one apart."""
+    starts = np.arange(rows)[:, None] * (span or inner) + np.arange(0, inner, _CHUNK)
+    return swizzle(address + starts.reshape(-1), span) // _CHUNK
 
 
-def _shared(machine: Machine, address: int, tm: TensorMap, nbytes: int, thread: int) -> tuple[Array, Array]:
+def _shared(machine: Machine, address: int, tm: TensorMap, thread: int) -> tuple[Array, Array]:
     if address % _ALIGN:
         raise FaultError(f"a TMA transfer needs shared memory aligned to {_ALIGN} bytes, not {address:#x}", thread)
     machine.cta.cluster.reach(address)
-    if not machine.shared_base <= address & machine.offset_bits <= machine.shared_end - nbytes:
-        raise MemoryFaultError(address, f"a box of {nbytes} bytes at {address:#x} is outside shared memory", thread)
-    chunks = _chunks(address, nbytes, tm.swizzle)
+    if not machine.shared_base <= address & machine.offset_bits <= machine.shared_end - tm.room:
+        raise MemoryFaultError(address, f"a box of {tm.room} bytes at {address:#x} is outside shared memory", thread)
+    rows = tm.room // tm.row_bytes
+    chunks = _chunks(address, rows, tm.box_bytes // rows, tm.swizzle)
     memory = machine.shared.reshape(-1, _CHUNK)
     if int(chunks.max()) * _CHUNK & machine.offset_bits >= machine.shared_end:
         raise MemoryFaultError(address, f"a swizzled box at {address:#x} reaches past the end of shared memory", thread)
@@ -134,7 +137,7 @@ def load(
     """Fill the box from the tensor; outside elements are the fill value. Signals the bytes of the whole box."""
     tm = tensor_map(machine, descriptor, thread)
     box = _Box(tm, coordinates, thread)
-    memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    memory, chunks = _shared(machine, shared, tm, thread)
     if machine.watch is not None:
         machine.watch.tma_load(thread, chunks, mbarrier, pc, map_name(machine, descriptor), tm, coordinates)
     view = None if box.empty else box.global_view(machine, thread, writable=False)
@@ -185,7 +188,7 @@ def store(
     """Write the inside part of the box to the tensor; with `combine`, of old bytes and box bytes (both contiguous)."""
     tm = tensor_map(machine, descriptor, thread)
     box = _Box(tm, coordinates, thread)
-    memory, chunks = _shared(machine, shared, tm, box.nbytes, thread)
+    memory, chunks = _shared(machine, shared, tm, thread)
     if machine.watch is not None:
         machine.watch.tma_store(thread, chunks, pc, map_name(machine, descriptor), tm, coordinates)
     machine.tma_stores[map_name(machine, descriptor)] += 1

@@ -62,8 +62,9 @@ class Box:
         return swizzled(start + self._place(index), self.map.swizzle)
 
     def _place(self, index: Sequence[int]) -> int:
-        """Bytes in front of an element in the box, which is dense but for the swizzle."""
-        return sum(n * prod(self.shape[:dim]) for dim, n in enumerate(index)) * self.map.element_bytes
+        """Bytes in front of an element in the box, before the swizzle."""
+        row = sum(n * prod(self.shape[1:dim]) for dim, n in enumerate(index) if dim)
+        return row * self.map.row_bytes + index[0] * self.map.element_bytes
 
     def corners(self) -> Iterator[tuple[int, ...]]:
         """The indices of the first and the last element along each dimension, the innermost changing first."""
