@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "evidence.md"
-# Samples with the parameters that they are built with, and the movers that their tiles are asked for.
+# Samples with the parameters that they are built with, and the movers that their tiles are asked for, or another target
+# than hopper.
 KERNELS: tuple[tuple[str, dict[str, str], tuple[str, ...]], ...] = (
-    ("copy", {"T": "f16"}, ("tma", "cp_async")),
-    ("gemm", {"T": "f16"}, ("tma", "cp_async")),
+    ("copy", {"T": "f16"}, ("tma", "cp_async", "sm_80")),
+    ("gemm", {"T": "f16"}, ("tma", "cp_async", "sm_80")),
     ("row_softmax", {}, ("tma",)),
-    ("fa3_fwd", {"D": "64"}, ("tma",)),
-    ("fa3_fwd", {"D": "128"}, ("tma", "cp_async")),
+    ("fa3_fwd", {"D": "64"}, ("tma", "sm_80")),
+    ("fa3_fwd", {"D": "128"}, ("tma", "cp_async", "sm_80")),
     ("fa3_varlen", {"D": "128"}, ("tma",)),
 )
+TARGETS = ("sm_80",)
 MADE_WITH = re.compile(r"nvidia-cuda-nvrtc (\S+), NVRTC (\S+)\.$", re.M)
 HEAD = """# What the machine code shows
 
@@ -48,7 +50,8 @@ Compiled by nvidia-cuda-nvrtc {wheel}, NVRTC {nvrtc}.
 ## What a kernel has
 
 How often each instruction stands in the code of a variant (`tilegen inspect` tells when a launch takes it); registers
-of a thread that brings tiles, and of the others; bytes spilled.
+of a thread that brings tiles, and of the others; bytes spilled. `for sm_80`: the target without TMA and `wgmma`, whose
+threads all do everything.
 
 """
 MOVED = """
@@ -69,12 +72,14 @@ class Kernel:
     name: str
     plan: Plan
     evidence: Evidence
+    registers: tuple[int, ...]
     spills: int
     movings: tuple[Moving, ...]
 
 
 def kernels() -> Iterator[Kernel]:
     """Every variant of every sample, by each mover."""
+    from tilegen.inspect.budget import registers_of
     from tilegen.inspect.evidence import in_sass
     from tilegen.inspect.moving import movings
     from tilegen.inspect.places import with_true_places
@@ -83,18 +88,20 @@ def kernels() -> Iterator[Kernel]:
 
     for sample, parameters, movers in KERNELS:
         for mover in movers:
-            done = compile_source(_asked(sample, parameters, mover), parameters)
+            target = mover if mover in TARGETS else "hopper"
+            done = compile_source(_asked(sample, parameters, mover), parameters, target)
             for n, variant in enumerate(done.variants):
                 if not _by_boxes_or_whole_pieces(variant.plan):
                     continue
                 built = variant.built
                 code = with_true_places(parse_sass(built.sass).functions[0], built.ptx)
                 words = [sample, *(f"{key}={value}" for key, value in parameters.items())]
-                words += [f"via {mover}"] if mover != "tma" else []
+                words += [f"for {mover}"] if mover in TARGETS else [f"via {mover}"] if mover != "tma" else []
                 words += [f"({n + 1} of {len(done.plans)})"] if len(done.plans) > 1 else []
                 spills = built.usage.spill_store_bytes + built.usage.spill_load_bytes
                 moved = movings(done.program, built.plan, code)
-                yield Kernel(" ".join(words), built.plan, in_sass(code), spills, moved)
+                taken = dict.fromkeys(registers_of(r, built.plan, built.usage.registers) for r in built.plan.roles)
+                yield Kernel(" ".join(words), built.plan, in_sass(code), tuple(taken), spills, moved)
 
 
 def _by_boxes_or_whole_pieces(plan: Plan) -> bool:
@@ -115,7 +122,7 @@ def _asked(sample: str, parameters: dict[str, str], mover: str) -> Source:
 
     name = f"samples/{sample}.tile"
     source = Source(name, (ROOT / name).read_text(encoding="utf-8"))
-    if mover == "tma":
+    if mover == "tma" or mover in TARGETS:
         return source
     tiles = tiles_in_shared(to_scheduled(load(source, parameters)))
     via = ", ".join(f"{tile} {mover}" for tile in tiles)
@@ -124,7 +131,6 @@ def _asked(sample: str, parameters: dict[str, str], mover: str) -> Source:
 
 def document(wheel: str) -> str:
     """The text. wheel: the version of nvidia-cuda-nvrtc that compiles."""
-    from tilegen.inspect.budget import registers_of
     from tilegen.inspect.evidence import FEATURES
     from tilegen.inspect.moving import MOVING_HEADER, moving_row
     from tilegen.targets.hopper.nvrtc_library import nvrtc_version
@@ -134,8 +140,8 @@ def document(wheel: str) -> str:
     names = ["kernel", *(f.name for f in FEATURES), "registers", "spilled"]
     rows = []
     for kernel in made:
-        registers = dict.fromkeys(registers_of(role, kernel.plan) for role in kernel.plan.roles)
-        rows.append([kernel.name, *kernel.evidence.counts, ", ".join(map(str, registers)), kernel.spills])
+        registers = ", ".join(map(str, kernel.registers))
+        rows.append([kernel.name, *kernel.evidence.counts, registers, kernel.spills])
     tiles = [[kernel.name, *moving_row(m)] for kernel in made for m in kernel.movings]
     return head + _table(names, rows) + MOVED + _table(["kernel", *MOVING_HEADER], tiles)
 

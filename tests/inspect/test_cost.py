@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.movers import with_mover
 from tilegen.cli.main import main
-from tilegen.inspect.cost import INVARIANTS, TileCost, costs
+from tilegen.inspect.cost import INVARIANTS, Emitted, TileCost, costs
 from tilegen.passes.pipeline import lower
 from tilegen.sema.loading import load
 from tilegen.targets.mls.build import MlsBuilt, build
@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 def found(name: str) -> tuple[tuple[TileCost, ...], MlsBuilt]:
     program = load(SAMPLES / f"{name}.tile", {})
     built = build(program)
-    return costs(program, lower(program), None, built), built
+    return costs(program, Emitted(lower(program)), built, Emitted(lower(program, "sm_80"))), built
 
 
 @pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
@@ -56,8 +56,10 @@ def test_the_command_prints_tables_and_json() -> None:
     assert all(i.what in shown.stdout for i in INVARIANTS)
     data = json.loads(CliRunner().invoke(main, ["cost", spec, "--json"]).stdout)
     assert [t["tile"] for t in data["tiles"]] == ["a", "b"]
-    assert [w["mover"] for w in data["tiles"][0]["ways"]] == ["TMA", "copies", "matrix loads"]
-    tma, copies, mls = data["tiles"][0]["ways"]
+    assert [w["mover"] for w in data["tiles"][0]["ways"]] == ["TMA", "copies", "copies", "matrix loads"]
+    tma, copies, by_warps, mls = data["tiles"][0]["ways"]
+    assert (by_warps["machine"], by_warps["counted"], by_warps["issuers"]) == ("sm_80", True, 8)
+    assert data["tiles"][0]["sm_80"] == "128 x 64"
     assert tma["detail"]["TMA instructions, of all warps"] == 1
     assert 1 < tma["instructions"] < copies["instructions"]
     assert [way["counted"] for way in (tma, copies, mls)] == [True, False, True]
@@ -69,7 +71,7 @@ def test_tiles_that_threads_copy_show_their_copies(tmp_path: Path) -> None:
     spec.write_text(with_mover((SAMPLES / "gemm.tile").read_text(), "cp_async", ("b",)))
     data = json.loads(CliRunner().invoke(main, ["cost", str(spec), "--json"]).stdout)
     a, b = data["tiles"]
-    assert [w["mover"] for w in a["ways"]] == ["TMA", "copies", "matrix loads"]
-    assert [w["mover"] for w in b["ways"]] == ["copies", "matrix loads"]
+    assert [w["mover"] for w in a["ways"]] == ["TMA", "copies", "copies", "matrix loads"]
+    assert [w["mover"] for w in b["ways"]] == ["copies", "copies", "matrix loads"]
     assert b["ways"][0]["counted"]
     assert b["ways"][0]["detail"]["cp.async instructions, of all warps"] * 32 * 16 == b["ways"][0]["bytes"]

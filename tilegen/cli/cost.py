@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
 from tilegen.cli.compile import headings, plan_spec
 from tilegen.cli.console import stdout, table
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Wanted
-from tilegen.inspect.cost import INVARIANTS, Movement, TileCost, costs
+from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.core import TilegenError
+from tilegen.inspect.cost import INVARIANTS, Emitted, Movement, TileCost, costs
 from tilegen.inspect.places import with_true_places
 from tilegen.ir.plan import CopyTile, TmaLoad
 from tilegen.ir.plan_walk import all_operations
 from tilegen.runtime.compilation import Compilation
-from tilegen.targets.hopper.sass import Function, parse_sass
+from tilegen.targets.hopper.sass import parse_sass
 from tilegen.targets.mls.build import build
 
 
@@ -24,17 +26,27 @@ def cost_command(wanted: Wanted, as_json: bool) -> None:
     plan = done.plans[0]
     if not any(isinstance(o, TmaLoad | CopyTile) for _, _, o in all_operations(plan)):
         wrong_usage(f"{plan.name} moves no tile", wanted="a spec with a tile in shared memory")
-    found = costs(done.program, plan, _code(done), build(done.program))
+    found = costs(done.program, _emitted(done), build(done.program), _for_sm80(wanted))
     if as_json:
         stdout().print(json.dumps(_data(done, found), indent=2, ensure_ascii=False), markup=False, soft_wrap=True)
         return
     _print(done, found)
 
 
-def _code(done: Compilation) -> Function:
-    """The machine code of the first variant."""
+def _emitted(done: Compilation) -> Emitted:
+    """The first variant with its machine code."""
     built = done.variants[0].built
-    return with_true_places(parse_sass(built.sass).functions[0], built.ptx)
+    return Emitted(done.plans[0], with_true_places(parse_sass(built.sass).functions[0], built.ptx))
+
+
+def _for_sm80(wanted: Wanted) -> Emitted | None:
+    """The same for sm_80, if the spec is built for it."""
+    try:
+        return _emitted(plan_spec(replace(wanted, target="sm_80", tuned=False))[0])
+    except TilegenError as error:
+        if any(d.code != Code.SM80_UNSUPPORTED.name for d in error.diagnostics):
+            raise
+        return None
 
 
 def _print(done: Compilation, found: tuple[TileCost, ...]) -> None:
@@ -73,7 +85,7 @@ def _row(tile: TileCost, way: Movement) -> list[object]:
     return [
         tile.tile,
         f"{way.machine}, {way.mover}",
-        tile.mls if way.machine == "mls" else tile.hopper,
+        {"mls": tile.mls, "sm_80": tile.sm_80, "hopper": tile.hopper}[way.machine],
         way.instructions,
         f"{1024 * way.instructions / way.bytes:.1f}",
         way.issuers,

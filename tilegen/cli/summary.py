@@ -34,7 +34,7 @@ def _print_needs(out: Console, built: Built) -> None:
         [
             role.name,
             threads_of(role, plan),
-            registers_of(role, plan),
+            registers_of(role, plan, built.usage.registers),
         ]
         for role in plan.roles
     ]

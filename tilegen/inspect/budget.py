@@ -23,10 +23,11 @@ def threads_of(role: RolePlan, plan: Plan) -> int:
     return role.warpgroups * THREADS_A_WARPGROUP - beside * THREADS_A_WARP
 
 
-def registers_of(role: RolePlan, plan: Plan) -> int:
-    """A thread's. Roles in one warpgroup share the number that one of them sets."""
+def registers_of(role: RolePlan, plan: Plan, compiled: int | None = None) -> int:
+    """A thread's. Roles in one warpgroup share the number that one of them sets; where none is set, all have what the
+    code was compiled with, or at most can be."""
     beside = [r.registers for r in plan.roles if r.first == role.first and r.registers]
-    return beside[0] if beside else plan.registers_at_entry
+    return beside[0] if beside else compiled or plan.registers_at_entry
 
 
 @dataclass(frozen=True)

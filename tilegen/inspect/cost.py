@@ -63,12 +63,14 @@ class Invariant:
 
 @dataclass(frozen=True)
 class TileCost:
-    """A tile: its block's shape on each machine, and what each way to move it costs."""
+    """A tile: its block's shape on each machine ("" where the spec is not built for one), and what each way to move it
+    costs."""
 
     tile: str
     tensor: str
     line: int
     hopper: str
+    sm_80: str
     mls: str
     ways: tuple[Movement, ...]
 
@@ -95,13 +97,13 @@ INVARIANTS = (
     Invariant(
         "data is there before it is read",
         "hardware counts the bytes; software says how many",
-        "software: every thread arrives",
+        "software: every thread arrives, or waits and meets the others",
         "software: s_waitcnt of every wave, then s_barrier",
     ),
     Invariant(
         "a slot is not overwritten while it is read",
         "software: an empty barrier",
-        "software: an empty barrier",
+        "software: an empty barrier, or a meeting of all threads",
         "software: s_barrier before the next loads",
     ),
     Invariant(
@@ -119,10 +121,24 @@ INVARIANTS = (
 )
 
 
-def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBuilt) -> tuple[TileCost, ...]:
-    """Every tile that both machines hold in shared memory. code: the plan's machine code with true places, if it was
-    compiled."""
-    emitted = {m.tile: _emitted(m) for m in movings(program, plan, code)} if code else {}
+@dataclass(frozen=True)
+class Emitted:
+    """A plan and its machine code with true places, if it was compiled."""
+
+    plan: Plan
+    code: Function | None = None
+
+    def movements(self, program: TileProgram) -> dict[str, Movement]:
+        """What moves each tile, as the machine code has it."""
+        if self.code is None:
+            return {}
+        return {m.tile: _emitted(m, self.plan.target) for m in movings(program, self.plan, self.code)}
+
+
+def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt, sm_80: Emitted | None) -> tuple[TileCost, ...]:
+    """Every tile that the machines hold in shared memory. sm_80: None for what is not built for it."""
+    plan = hopper.plan
+    emitted, by_threads = hopper.movements(program), sm_80.movements(program) if sm_80 else {}
     found = []
     for move in program.moves:
         buffer = next((b for b in plan.buffers if b.name == move.name), None)
@@ -138,12 +154,22 @@ def costs(program: TileProgram, plan: Plan, code: Function | None, built: MlsBui
                 move.name,
                 move.tensor,
                 move.span.line,
-                f"{buffer.rows * parts} x {buffer.cols}",
+                _shape(plan, move.name),
+                _shape(sm_80.plan, move.name) if sm_80 else "",
                 f"{ring.rows} x {ring.cols}",
-                (*_on_hopper(emitted.get(move.name), loads, moved_bytes, rank), _matrix_loads(built, move.name)),
+                (
+                    *_on_hopper(emitted.get(move.name), loads, moved_bytes, rank),
+                    *([by_threads[move.name]] if move.name in by_threads else []),
+                    _matrix_loads(built, move.name),
+                ),
             )
         )
     return tuple(found)
+
+
+def _shape(plan: Plan, tile: str) -> str:
+    buffer = plan.buffer(tile)
+    return f"{buffer.rows * buffer.parts} x {buffer.cols}"
 
 
 def _on_hopper(emitted: Movement | None, loads: tuple[TmaLoad, ...], moved: int, rank: int) -> tuple[Movement, ...]:
@@ -168,7 +194,7 @@ def _fill(plan: Plan, tile: str) -> tuple[TmaLoad, ...]:
     return next((x for role in plan.roles if (x := inside(role.body))), ())
 
 
-def _emitted(m: Moving) -> Movement:
+def _emitted(m: Moving, target: str) -> Movement:
     """As the machine code has it."""
     mover = "TMA" if m.mover == "TMA" else "copies"
     detail = (
@@ -180,7 +206,7 @@ def _emitted(m: Moving) -> Movement:
     )
     registers = m.named.vector + m.named.uniform
     source = "counted in the machine code: all that names the tile's line, for a block of which nothing lies outside"
-    return Movement("hopper", mover, m.slots, m.warps, registers, m.predicates, m.bytes, detail, True, source)
+    return Movement(target, mover, m.slots, m.warps, registers, m.predicates, m.bytes, detail, True, source)
 
 
 def _tma(loads: tuple[TmaLoad, ...], moved: int) -> Movement:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from tilegen.inspect.statements import stems_from
 from tilegen.ir import plan as ir
-from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.plan_rules.memory import PIECE
+from tilegen.ir.plan_walk import all_operations, operations
 from tilegen.ir.tile import Move, TileProgram
 from tilegen.targets.hopper.control_flow import Loop
 from tilegen.targets.hopper.sass import NO_BYTES, Function, Instruction
@@ -99,13 +100,14 @@ def _moving(file: str, move: Move, plan: ir.Plan, code: Function) -> Moving | No
     lines = range(move.span.line, move.span.end_line + 1)
 
     own = [i for i in code.instructions if stems_from(i, file, lines)]
-    way = _way(code, {i.address for i in own if i.is_a(*COPIES)})
+    buffer = plan.buffer(ring.buffer)
+    each = 0 if ring.barriers else _copies_of(role, buffer, move.name)
+    way = _way(code, {i.address for i in own if i.is_a(*COPIES)}, each)
     mine = [i for i in way if stems_from(i, file, lines)]
     copies = [i for i in mine if i.is_a(*COPIES)]
-    over = sum(i.is_a(*_BLOCK_OVER) and NO_BYTES not in i.opcode for i in mine)
+    over = len(copies) // each if each else sum(i.is_a(*_BLOCK_OVER) and NO_BYTES not in i.opcode for i in mine)
     if not copies or not over:
         return None
-    buffer = plan.buffer(ring.buffer)
     named = _named(part for i in mine for part in (i.predicate, *i.operands))
     return Moving(
         move.name,
@@ -130,6 +132,15 @@ def _mover_of(plan: ir.Plan, tile: str) -> ir.RolePlan | None:
     return None
 
 
+def _copies_of(role: ir.RolePlan, buffer: ir.Buffer, tile: str) -> int:
+    """Asynchronous copies of each thread for a block of the tile; 0 where they are others."""
+    copy = next(o for _, o in operations(role, 0) if isinstance(o, ir.CopyTile) and o.slot.ring == tile)
+    if copy.width not in ir.ASYNCHRONOUS:
+        return 0
+    apart = role.threads * PIECE // buffer.line
+    return -(-buffer.rows // apart) * -(-buffer.cols // buffer.chunk) * (PIECE // copy.width)
+
+
 def _named(parts: Iterable[str]) -> set[tuple[str, int]]:
     """Registers and predicates, by their kind and number; the two of a pair."""
     found = (m for part in parts for m in _REGISTER.finditer(part))
@@ -143,16 +154,18 @@ def _registers(named: set[tuple[str, int]]) -> Registers:
 # ---- the way of a whole block --------------------------------------------------------------------------
 
 
-def _way(code: Function, copies: set[int]) -> tuple[Instruction, ...]:
-    """The way with most of the copies (given by address): through the innermost loop that has such a way, where its own
-    copies stand in no loop inside it, or through all of the code."""
+def _way(code: Function, copies: set[int], enough: int) -> tuple[Instruction, ...]:
+    """The way with most of the copies (given by address), or with `enough` of them if that is not 0: through the
+    innermost loop that has such a way, where its own copies stand in no loop inside it, or through all of the code."""
     regions = [*code.loops, None]
     ways = [(found, region) for region in regions if (found := _best(code, region, copies)) is not None]
     full = max((count for (count, _), _ in ways), default=0)
-    if not full:
+    least = enough or full
+    if not full or full < least:
         return ()
     (_, blocks), _ = min(
-        (w for w in ways if w[0][0] == full), key=lambda w: len(w[1].blocks) if w[1] is not None else len(code.blocks)
+        (w for w in ways if w[0][0] >= least),
+        key=lambda w: len(w[1].blocks) if w[1] is not None else len(code.blocks),
     )
     return code.code(blocks)
 
