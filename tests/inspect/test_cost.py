@@ -58,7 +58,7 @@ def test_the_command_prints_tables_and_json() -> None:
     assert [t["tile"] for t in data["tiles"]] == ["a", "b"]
     assert [w["mover"] for w in data["tiles"][0]["ways"]] == ["TMA", "copies", "copies", "matrix loads"]
     tma, copies, by_warps, mls = data["tiles"][0]["ways"]
-    assert (by_warps["machine"], by_warps["counted"], by_warps["issuers"]) == ("sm_80", True, 8)
+    assert (by_warps["machine"], by_warps["counted"], by_warps["issuers"]) == ("sm_80", True, 4)
     assert data["tiles"][0]["sm_80"] == "128 x 64"
     assert tma["detail"]["TMA instructions, of all warps"] == 1
     assert 1 < tma["instructions"] < copies["instructions"]

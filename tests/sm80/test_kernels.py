@@ -42,6 +42,15 @@ def test_products(M: int, N: int, K: int) -> None:
     right(kernel("gemm"), {"M": M, "N": N, "K": K})
 
 
+def test_products_by_warps_of_16_rows() -> None:
+    """Those of the other tests have 32."""
+    text = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
+    own = text[: text.rindex("}")] + "schedule sm_80 { warp_rows 16  block m 128, n 48, k 32 } }"
+    k = tilegen.compile(own, target="sm_80")
+    assert (k.variants[0].plan.threads, kernel("gemm").variants[0].plan.threads) == (256, 128)
+    right(k, {"M": 140, "N": 56, "K": 72})
+
+
 @pytest.mark.parametrize("pitch", [71, 70, 68])
 def test_products_of_rows_that_begin_anywhere(pitch: int) -> None:
     """Copies of an element, of 4 and of 8 bytes."""

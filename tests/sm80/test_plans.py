@@ -70,6 +70,11 @@ def test_blocks_are_smaller_where_there_is_no_room() -> None:
     assert (large.rows, large.stages) == (32, 2)
 
 
+def test_warps_have_as_many_rows_as_registers_allow() -> None:
+    assert [planned("fa3_fwd", D=D).roles[0].together for D in (64, 128, 256)] == [2, 1, 1]
+    assert [planned("gemm", f"warp_rows {n}").threads for n in (16, 32)] == [256, 128]
+
+
 def test_every_alignment_has_a_plan() -> None:
     widths = [
         {o.width for _, _, o in all_operations(p) if isinstance(o, ir.CopyTile)}
@@ -178,6 +183,21 @@ def test_rules_on_workers() -> None:
     assert "a consumer does not do this" in broken(edits.after(hopper, "consumer", ir.MmaFence, ir.CtaSync(span)))
 
 
+def test_rules_on_warpgroups_that_are_the_same_threads() -> None:
+    (worker,) = GEMM.roles
+    assert worker.together == 2
+    assert "are not run 3 together" in broken(edits.role(GEMM, W, together=3))
+    consumer = edits.role(lower(sample("gemm")), "consumer", together=2)
+    assert "2 warpgroups of a consumer are not run 2 together" in broken(consumer)
+    steered = edits.before(GEMM, W, ir.CtaSync, ir.Let("mine", ir.Sym("warpgroup"), worker.body[0].span))
+    assert "it depends on the warpgroup, of which 2 are the same threads" in broken(steered)
+
+
+def test_registers_are_those_of_all_warpgroups_of_a_thread() -> None:
+    one, both = (resources.register_needs(planned("gemm", f"warp_rows {n}"))[0] for n in (16, 32))
+    assert both.registers - both.overhead == 2 * (one.registers - one.overhead) == 128
+
+
 def test_a_slot_that_is_filled_twice() -> None:
     copy = next(o for _, _, o in all_operations(GEMM) if isinstance(o, ir.CopyTile))
     assert "a second copy to the same position" in broken(edits.after(GEMM, W, ir.CopyTile, copy))
@@ -215,6 +235,13 @@ def test_directives_that_this_target_has_not_are_refused(directive: str, said: s
     (d,) = caught.value.diagnostics
     assert d.code == "DIRECTIVE_UNSUPPORTED"
     assert d.message.startswith(f"the directive `{said}` is understood") and "sm_80" in d.message
+
+
+@pytest.mark.parametrize(("schedule", "rows"), [("", 24), ("", 48), ("consumers 1 over i  block i 64", 32)])
+def test_rows_that_a_warp_cannot_have_are_refused(schedule: str, rows: int) -> None:
+    with pytest.raises(TilegenError) as caught:
+        planned("fa3_fwd", f"{schedule}  warp_rows {rows}", D=64)
+    assert [d.code for d in caught.value.diagnostics] == ["WARP_ROWS"]
 
 
 def test_sequences_of_different_lengths_are_refused() -> None:

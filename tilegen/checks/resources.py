@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilegen.checks.liveness import live_points
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
+from tilegen.ir.liveness import live_points
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
@@ -139,7 +139,7 @@ def register_needs(plan: ir.Plan) -> tuple[RegisterNeed, ...]:
 
 
 def _need(role: ir.RolePlan, index: int) -> RegisterNeed:
-    sizes = {f.name: f.registers if f.storage else 0 for f in role.fragments}
+    sizes = {f.name: f.registers * role.together if f.storage else 0 for f in role.fragments}
     peak: RegisterPlace | None = None
     statements: dict[str, RegisterPlace] = {}
     for point in live_points(role, index):
@@ -158,11 +158,11 @@ def _need(role: ir.RolePlan, index: int) -> RegisterNeed:
 def _register_file(plan: ir.Plan) -> Iterator[Diagnostic]:
     """setmaxnreg beyond what the CTA was launched with waits for ever (hardware.md 3.2)."""
     roles = [r for r in plan.roles if not r.warps_of_group[0]]  # the others share a warpgroup's registers
-    asked = sum(128 * r.warpgroups * (r.registers or plan.registers_at_entry) for r in roles)
+    asked = sum(128 * r.thread_groups * (r.registers or plan.registers_at_entry) for r in roles)
     given = plan.registers_at_entry * plan.threads
     if asked <= given:
         return
-    split = " + ".join(f"{128 * r.warpgroups} x {r.registers or plan.registers_at_entry}" for r in roles)
+    split = " + ".join(f"{128 * r.thread_groups} x {r.registers or plan.registers_at_entry}" for r in roles)
     yield fault(
         Code.REGISTER_FILE_FULL,
         next((s for r in plan.roles if (s := _role_span(r)) is not None), None),

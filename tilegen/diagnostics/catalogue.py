@@ -1133,6 +1133,9 @@ class Code(enum.Enum):
         ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
     )
     # ---- sm_80 (tilegen.passes.synchronise_sm80) ----
+    WARP_ROWS = Entry(
+        "a warp cannot have so many rows", ("state `warp_rows 16` or `warp_rows 32`", "leave it out: registers decide")
+    )
     SM80_UNSUPPORTED = Entry("this is not built for sm_80: {what}", ("build for hopper", "write it in another way"))
 
     # ---- MLS programs (tilegen.targets.mls, tilegen.emulate.mls) ----

@@ -20,7 +20,7 @@ def threads_of(role: RolePlan, plan: Plan) -> int:
     if role.warps is not None:
         return role.warps[1] * THREADS_A_WARP
     beside = sum(r.warps[1] for r in plan.roles if r.first == role.first and r.warps)
-    return role.warpgroups * THREADS_A_WARPGROUP - beside * THREADS_A_WARP
+    return role.thread_groups * THREADS_A_WARPGROUP - beside * THREADS_A_WARP
 
 
 def registers_of(role: RolePlan, plan: Plan, compiled: int | None = None) -> int:

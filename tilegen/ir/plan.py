@@ -1070,7 +1070,9 @@ class RolePlan:
     (after SetRegisters, which all its warps run). In a consumer, or a worker, which is the only role of its plan and
     does everything, the symbol `warpgroup` is its index in the role.
     warps: the only warps of its one warpgroup that run it, (first, count); the registers are set by the role that
-    the warpgroup's first warp runs."""
+    the warpgroup's first warp runs.
+    together: so many of its warpgroups are the same 128 threads, which do each operation for one after the other, and
+    what is not of a warpgroup once. Fragments are of each."""
 
     name: str
     kind: str  # producer | copier | consumer | scanner | worker
@@ -1082,6 +1084,12 @@ class RolePlan:
     fragments: tuple[Fragment, ...]
     body: tuple[Operation, ...]
     warps: tuple[int, int] | None = None
+    together: int = 1
+
+    @property
+    def thread_groups(self) -> int:
+        """Groups of 128 threads that its warpgroups are."""
+        return self.warpgroups // self.together
 
     @property
     def warps_of_group(self) -> tuple[int, int]:
@@ -1099,7 +1107,7 @@ class RolePlan:
     @property
     def threads(self) -> int:
         """Threads that run it."""
-        return 1 if self.elected else 32 * self.warpgroups * self.warps_of_group[1]
+        return 1 if self.elected else 32 * self.thread_groups * self.warps_of_group[1]
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,8 @@ def _role(role: ir.RolePlan, index: int) -> Iterator[Line]:
     groups = f"warpgroup {role.first}" if last == role.first else f"warpgroups {role.first} to {last}"
     registers = "registers as at entry" if role.registers is None else f"{role.registers} registers"
     elected = ", by one elected thread" if role.elected else ""
+    if role.together > 1:
+        elected = f", {role.together} together"
     if role.warps is not None:
         elected = f", warps {role.warps[0]} to {role.warps[0] + role.warps[1] - 1}"
     yield Line(f"role {role.name}: {role.kind}, {groups}, {registers}{elected}", ("role", index), None)

@@ -132,13 +132,15 @@ class Store:
 @dataclass(frozen=True)
 class Workers:
     """Consumer warpgroups sharing out the rows, which are the blocks of `axes`, outermost first; registers a thread,
-    None: no reallocation."""
+    None: no reallocation. together: so many of them are the same threads, on a target where they can be; None: as many
+    as have registers for it."""
 
     count: int
     axes: tuple[str, ...]
     consumer_registers: int | None
     producer_registers: int | None
     span: Span
+    together: int | None = None
 
     @property
     def names(self) -> str:

@@ -26,7 +26,7 @@ from tilegen.syntax.span import Span
 
 TARGET_OPTIONS: dict[str, frozenset[str]] = {
     "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"}),
-    "sm_80": frozenset({"exact_max", "isolate"}),
+    "sm_80": frozenset({"exact_max", "isolate", "warp_rows"}),
 }
 
 MOVERS = {"hopper": ("tma", "cp_async"), "sm_80": ("cp_async",)}  # of tiles

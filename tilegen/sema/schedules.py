@@ -26,7 +26,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "place": ("registers", "shared"),
     "isolate": ("fast", "exact"),
 }
-_OPTIONS = ("waves", "prefetch")
+_OPTIONS = ("waves", "prefetch", "warp_rows")
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20}
 
 

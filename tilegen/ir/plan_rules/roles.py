@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
-from tilegen.ir.plan_walk import all_operations, body_of, operations
+from tilegen.ir.plan_walk import all_operations, body_of, operations, uniforms
+from tilegen.ir.uniform import symbols
 
+WARPGROUP = "warpgroup"  # the symbol
 WARPGROUP_THREADS = 128
 # setmaxnreg takes multiples of 8; a thread has at most 255 registers.
 REGISTERS = range(24, 241, 8)
@@ -58,6 +60,8 @@ CONSUMER_ONLY = (
 )
 
 
+# What threads that are several warpgroups do once for all of them.
+WHOLE = (ir.Let, ir.LetFloat, ir.CopyTile, ir.CopyCommit, ir.CopyWait, ir.CtaSync, ir.ScanSlot, ir.Advance)
 NOT_DONE_BY = {
     "producer": (*COPIER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED, *WORKER_ONLY),
     "copier": (*PRODUCER_ONLY, *SCANNER_ONLY, *CONSUMER_ONLY, *SHARED, *WORKER_ONLY),
@@ -83,6 +87,9 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
     for role, path, operation in all_operations(plan):
         if isinstance(operation, NOT_DONE_BY.get(role.kind, ())):
             yield Violation(path, f"a {role.kind} does not do this")
+        steers = isinstance(operation, (*WHOLE, ir.Work, ir.For, ir.If))
+        if role.together > 1 and steers and any(WARPGROUP in symbols(u) for u in uniforms(operation)):
+            yield Violation(path, f"it depends on the warpgroup, of which {role.together} are the same threads")
 
 
 def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
@@ -97,6 +104,9 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
             yield Violation(here, "a worker meets every thread of the CTA, and stands beside no other role")
         if role.warpgroups < 1 or (role.kind not in ("consumer", "worker") and role.warpgroups != 1):
             yield Violation(here, f"{role.warpgroups} warpgroups for a {role.kind}")
+        if role.together != 1 and (role.kind != "worker" or role.together < 1 or role.warpgroups % role.together):
+            yield Violation(here, f"{role.warpgroups} warpgroups of a {role.kind} are not run {role.together} together")
+            continue
         if role.elected != (role.kind == "producer"):
             wrong = "is run" if role.elected else "is not run"
             yield Violation(here, f"a {role.kind} {wrong} by one elected thread")
@@ -111,7 +121,7 @@ def _warpgroups(plan: ir.Plan) -> Iterator[Violation]:
         if first and role.first not in taken:
             yield Violation(here, f"no role for the first warp of warpgroup {role.first} stands before it")
         own = {0} if role.elected else set(range(first, first + count))
-        for group in range(role.first, role.first + role.warpgroups):
+        for group in range(role.first, role.first + role.thread_groups):
             others = taken.setdefault(group, {})
             if clash := next((others[w] for w in sorted(own) if w in others), None):
                 yield Violation(here, f"warpgroup {group} also runs {clash}")

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FoldedProgram
+from tilegen.ir.liveness import live_points
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Buffer, Plan, Ring, RolePlan, Scan
-from tilegen.ir.plan_rules.roles import MAX_REGISTERS, WARPGROUP_THREADS, entry_registers
+from tilegen.ir.plan_rules.roles import entry_registers
 from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.uniform import Uniform
@@ -46,11 +47,23 @@ def first_with_room(folded: FoldedProgram, directives: tuple[Directive, ...], gu
 
 
 def _has_room(plan: Plan) -> bool:
-    """Whether shared memory and registers suffice, were all fragments needed at once."""
+    """Whether shared memory and registers suffice."""
     (role,) = plan.roles
-    held = sum(f.registers for f in role.fragments if f.storage == f.name)
-    available = min(plan.registers_at_entry, MAX_REGISTERS)
-    return plan.shared_bytes <= MACHINES[TARGET].shared_bytes and held + _BESIDE <= available
+    return plan.shared_bytes <= MACHINES[TARGET].shared_bytes and _held(role) + _BESIDE <= plan.registers_at_entry
+
+
+def _held(role: RolePlan) -> int:
+    """Registers a thread that fragments hold at once, at most."""
+    sizes = {f.name: f.registers if f.storage else 0 for f in role.fragments}
+    return role.together * max((sum(sizes[name] for name in p.live) for p in live_points(role, 0)), default=0)
+
+
+def _together(role: RolePlan) -> int:
+    """How many of its warpgroups are to be the same threads: a factor that several rows meet is then read once."""
+    both = replace(role, together=2)
+    if role.warpgroups % 2:
+        return 1
+    return 2 if _held(both) + _BESIDE <= entry_registers(both.threads) else 1
 
 
 def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
@@ -66,7 +79,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     values = Values(context)
     body, cursors, fragments = Worker(context, values, Stores(context, 0)).build()
     role = RolePlan("worker", "worker", 0, s.workers.count, None, False, cursors, fragments, body)
-    threads = WARPGROUP_THREADS * s.workers.count
+    role = replace(role, together=s.workers.together or _together(role))
     return Plan(
         name=program.name,
         target=TARGET,
@@ -77,9 +90,9 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
         buffers=buffers,
         rings=tuple(rings.values()),
         roles=(role,),
-        threads=threads,
+        threads=role.threads,
         shared_bytes=top,
-        registers_at_entry=entry_registers(threads),
+        registers_at_entry=entry_registers(role.threads),
         grid=grid(s),
         notes=(*tile_notes(tiles, s), *domain_notes(s)),
         guard=guard,

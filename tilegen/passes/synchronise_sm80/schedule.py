@@ -17,6 +17,7 @@ from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
 
 TARGET = "sm_80"
+WARP_ROWS = 16  # of a matrix instruction
 # Tried in this order until shared memory and registers suffice: large tiles first, and deep rings before larger ones.
 CHOICES = tuple(
     Choice(stream, columns, depth)
@@ -57,6 +58,20 @@ def _check(given: tuple[Directive, ...]) -> None:
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=word(d), target=TARGET)
 
 
+def _together(given: tuple[Directive, ...], count: int) -> int | None:
+    """How many warpgroups are the same threads, if the rows of a warp are stated."""
+    stated = next((d for d in given if isinstance(d, directives.Option) and d.name == "warp_rows"), None)
+    if stated is None:
+        return None
+    rows = stated.value
+    assert isinstance(rows, int)
+    if rows % WARP_ROWS or rows not in (WARP_ROWS, 2 * WARP_ROWS) or count % (rows // WARP_ROWS):
+        fail(
+            Code.WARP_ROWS, stated.span, got=f"{rows}, {count} consumers", wanted="16, or 32 of an even number of them"
+        )
+    return rows // WARP_ROWS
+
+
 def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice) -> Scheduled:
     """The default schedule with a choice in it and the directives over that."""
     extents = {a.name: a.extent.constant for a in folded.tile.axes}
@@ -64,7 +79,8 @@ def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choic
     s = replace(with_depth(s, choice.depth), order=replace(s.order, persistent=None))
     s = apply_directives(with_blocks(s, given, choice), given)
     tiles = tuple(replace(t, apart=False) for t in s.tiles)
-    s = replace(s, tiles=tiles, phases=tuple(map(one_by_one, s.phases)))
+    workers = replace(s.workers, together=_together(given, s.workers.count))
+    s = replace(s, tiles=tiles, workers=workers, phases=tuple(map(one_by_one, s.phases)))
     verify(s)
     check_scans(s)
     return s

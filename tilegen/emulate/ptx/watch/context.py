@@ -94,6 +94,6 @@ def of_plan(plan: Plan, program: TileProgram | None, tensors: tuple[Tensor, ...]
     for role in sorted(plan.roles, key=lambda r: r.warps is None):  # those of some warps stand before those of all
         first, count = role.warps_of_group
         begin = 4 * role.first + first
-        roles.append(Role(role.name, begin, begin + 4 * (role.warpgroups - 1) + count))
+        roles.append(Role(role.name, begin, begin + 4 * (role.thread_groups - 1) + count))
     atomic = tuple(ring.scan.flag for ring in plan.rings if ring.scan is not None)
     return Context(areas, tuple(roles), atomic, program, tensors, sizes)

@@ -17,8 +17,10 @@ from tilegen.ir.plan import (
     LetFloat,
     Operation,
     SetRegisters,
+    WarpMma,
     Work,
 )
+from tilegen.ir.plan_rules.roles import WHOLE
 from tilegen.targets.hopper.emit import copies, elementwise, products, synchronisation, tensors, warp_products
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -66,9 +68,11 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
     """Variables that the code names: the own index, cursors, fragments."""
     used = set(re.findall(r"\w+", " ".join(line.text for line in code)))
     out: list[Line] = []
-    if "warpgroup" in used:
-        own = "0" if r.role.warpgroups == 1 else f"{group} - {r.role.first}" if r.role.first else group
-        out.append(Line(f"const int warpgroup = {own};"))
+    own = "0" if r.role.thread_groups == 1 else f"{group} - {r.role.first}" if r.role.first else group
+    for part in r.each():
+        if part.warpgroup in used:
+            value = own if part.one is None else _sum(r.role.together, own, part.one)
+            out.append(Line(f"const int {part.warpgroup} = {value};"))
     for cursor in r.role.cursors:
         names = [n for n in r.cursor(cursor.name) if n in used]
         if names:
@@ -78,15 +82,25 @@ def _declarations(r: RoleScope, code: list[Line], group: str) -> list[Line]:
             make = r.functions.specific(f"l2_{priority}", "l2_policy", priority=priority)
             out.append(Line(f"const unsigned long long {r.policy(hint)} = {make}();"))
     for f in r.role.fragments:
-        if f.storage == f.name and r.array(f.name) in used:
-            out.append(Line(f"{element_type(f)} {r.array(f.name)}[{f.registers}];", f.span))
+        arrays = [part.array(f.name) for part in r.each()] if f.storage == f.name else []
+        out += [Line(f"{element_type(f)} {a}[{f.registers}];", f.span) for a in arrays if a in used]
     return out
+
+
+def _sum(factor: int, group: str, part: int) -> str:
+    """factor * group + part, in which a group of 0 is left out."""
+    if group == "0":
+        return str(part)
+    factored = f"{factor} * ({group})" if " " in group else f"{factor} * {group}"
+    return f"{factored} + {part}" if part else factored
 
 
 def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
     out: list[Line] = []
     for o in body:
-        if isinstance(o, Work | For | If | IfVote | IfSpoiled):
+        if isinstance(o, IfVote):
+            out += [line for part in r.each() for line in _vote(part, o)]
+        elif isinstance(o, Work | For | If | IfSpoiled):
             out += _block(r, o)
         elif isinstance(o, Let):
             value = r.integer(o.value)
@@ -98,17 +112,21 @@ def _body(r: RoleScope, body: tuple[Operation, ...]) -> list[Line]:
             value = _float_value(r, o)
             kind = "int" if o.name in r.whole else "float"
             out.append(Line(f"const {kind} {r.names.give(('symbol', o.name), o.name)} = {value};", o.span))
-        elif statement := _STATEMENTS[type(o)](r, o):
-            out.append(Line(statement, o.span))
+        else:
+            whole = isinstance(o, (*WHOLE, WarpMma)) or r.one is not None
+            statements = (_STATEMENTS[type(o)](part, o) for part in ((r,) if whole else r.each()))
+            out += [Line(statement, o.span) for statement in statements if statement]
     return out
 
 
-def _block(r: RoleScope, o: Work | For | If | IfVote | IfSpoiled) -> list[Line]:
+def _vote(r: RoleScope, o: IfVote) -> list[Line]:
+    condition = f"{r.functions.helper('vote')}({r.array(o.fragment)})"
+    return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
+
+
+def _block(r: RoleScope, o: Work | For | If | IfSpoiled) -> list[Line]:
     if isinstance(o, IfSpoiled):
         condition = f"{r.functions.helper('is_spoiled')}({r.names['flag', o.ring]})"
-        return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
-    if isinstance(o, IfVote):
-        condition = f"{r.functions.helper('vote')}({r.array(o.fragment)})"
         return [Line(f"if ({condition}) {{", o.span), *inside(_body(r, o.body)), Line("}")]
     if isinstance(o, If):
         return [Line(f"if ({r.integer(o.condition)}) {{", o.span), *inside(_body(r, o.body)), Line("}")]

@@ -55,19 +55,19 @@ def expectations(plan: Plan) -> KernelGate:
     if registers:
         evidence.append(("USETMAXREG", len(registers)))
     loops = tuple(_loop_gate(r, loop) for r in plan.roles for loop in _product_loops(r.body))
-    outside = _products(operations) - sum(g.products for g in loops)
+    outside = sum(_products(walk(r.body), r) for r in plan.roles) - sum(g.products for g in loops)
     return KernelGate(loops, operations[0].span, tuple(evidence), registers, outside)
 
 
-def _products(operations: Iterable[Operation]) -> int:
+def _products(operations: Iterable[Operation], role: RolePlan) -> int:
     """Tensor-core instructions of these."""
-    return sum(map(_instructions, operations))
+    return sum(_instructions(o, role) for o in operations)
 
 
-def _instructions(o: Operation) -> int:
-    """Tensor-core instructions of one operation: of a warp's product, one for each 8 columns."""
+def _instructions(o: Operation, role: RolePlan) -> int:
+    """Tensor-core instructions of one operation: of a warp's product, one for each 8 columns and 16 of its rows."""
     if isinstance(o, WarpMma):
-        return len(o.b.offsets) * (o.n // 8)
+        return len(o.b.offsets) * (o.n // 8) * role.together
     return len(o.b.offsets) if isinstance(o, Mma) else 0
 
 
@@ -98,7 +98,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
     return LoopGate(
         name=f"{role.name}: {loop.label or loop.var}",
         span=loop.span,
-        products=_products(held),
+        products=_products(held, role),
         commits=of(MmaCommit),
         waits=of(MmaWait),
         arrivals=of(MmaFence),

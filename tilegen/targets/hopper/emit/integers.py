@@ -44,6 +44,10 @@ class Integers:
         """The same, with more symbols known to be at least 0."""
         return Integers(self._name, self._helper, self.natural | set(symbols))
 
+    def called(self, symbol: str, identifier: str) -> Integers:
+        """The same, with another identifier of one symbol."""
+        return Integers(lambda s: identifier if s == symbol else self._name(s), self._helper, self.natural)
+
     def is_natural(self, e: Uniform) -> bool:
         """Whether the value is known to be at least 0."""
         if isinstance(e, Int):

@@ -98,11 +98,11 @@ def _by_warpgroup(plan: Plan) -> list[list[RolePlan]]:
 def _openings(plan: Plan, group: str) -> list[str]:
     """What stands before the code of each warpgroup's roles; the last needs no test if they cover the CTA."""
     roles = [beside[0] for beside in _by_warpgroup(plan)]
-    whole = sum(r.warpgroups for r in roles) * 128 == plan.threads
+    whole = sum(r.thread_groups for r in roles) * 128 == plan.threads
     out = []
     for n, r in enumerate(roles):
-        end = r.first + r.warpgroups
-        test = f"{group} == {r.first}" if r.warpgroups == 1 else f"{group} >= {r.first} && {group} < {end}"
+        end = r.first + r.thread_groups
+        test = f"{group} == {r.first}" if r.thread_groups == 1 else f"{group} >= {r.first} && {group} < {end}"
         last = whole and n == len(roles) - 1
         out.append(("} else " if n else "") + ("{" if last else f"if ({test}) {{"))
     return out
@@ -114,8 +114,9 @@ def _role_summary(r: RolePlan) -> str:
         return f"{r.name}: warps {first} to {first + r.warps[1] - 1}"
     groups = f"warpgroup {r.first}" if r.warpgroups == 1 else f"warpgroups {r.first} to {r.first + r.warpgroups - 1}"
     registers = f", {r.registers} registers" if r.registers else ""
+    together = f", {r.together} the same threads" if r.together > 1 else ""
     name = r.name if r.name == r.kind else f"{r.name} ({r.kind})"
-    return f"{name}: {groups}{registers}{', one thread' if r.elected else ''}"
+    return f"{name}: {groups}{together}{registers}{', one thread' if r.elected else ''}"
 
 
 def _addresses(plan: Plan, kernel: Names) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilegen.ir.dtypes import DType
@@ -23,6 +23,7 @@ from tilegen.ir.plan import (
     Slot,
     Work,
 )
+from tilegen.ir.plan_rules.roles import WARPGROUP
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.targets.hopper.emit.flight import Flight
 from tilegen.targets.hopper.emit.functions import Functions
@@ -44,13 +45,29 @@ EXPONENT = {DType.BF16: "0x7f80", DType.F16: "0x7c00"}
 
 @dataclass(frozen=True)
 class RoleScope:
-    """One role of a plan while its text is made. `integers` knows what is bound at the place being printed."""
+    """One role of a plan while its text is made. `integers` knows what is bound at the place being printed.
+
+    one: of the warpgroups that are the same threads, that which is printed for; None where there are none such.
+    """
 
     plan: Plan
     role: RolePlan
     names: Names
     functions: Functions
     integers: Integers
+    one: int | None = None
+
+    def each(self) -> tuple[RoleScope, ...]:
+        """A scope for each of the warpgroups that are the same threads."""
+        if self.role.together == 1:
+            return (self,)
+        made = (replace(self, one=n) for n in range(self.role.together))
+        return tuple(replace(r, integers=r.integers.called(WARPGROUP, r.warpgroup)) for r in made)
+
+    @property
+    def warpgroup(self) -> str:
+        """The variable that holds the index of the warpgroup printed for."""
+        return WARPGROUP if self.one is None else self.names.give((WARPGROUP, self.one), f"{WARPGROUP}_{self.one}")
 
     # ---- values ----
 
@@ -72,7 +89,10 @@ class RoleScope:
 
     def array(self, fragment: str) -> str:
         """The array that holds a fragment: its own, or that of the fragment whose registers it shares."""
-        return self.names.give(("array", self.fragments[fragment].storage), self.fragments[fragment].storage)
+        storage = self.fragments[fragment].storage
+        if self.one is None:
+            return self.names.give(("array", storage), storage)
+        return self.names.give(("array", storage, self.one), f"{storage}_{self.one}")
 
     def policy(self, hint: str) -> str:
         """The variable that holds the cache policy of a hint, made once in the role."""
@@ -114,7 +134,7 @@ class RoleScope:
             start,
             self._times(self.plan.buffer(ring.buffer).stage_bytes, self._number(slot)),
             str(offset) if offset else "",
-            self._times(warpgroup, "warpgroup"),
+            self._times(warpgroup, self.warpgroup),
             self._times(share[0], self.integer(share[1])) if share[0] else "",
         )
 
@@ -125,7 +145,7 @@ class RoleScope:
     def part(self, buffer: str) -> str:
         """Address of this warpgroup's copy of a buffer that is no ring."""
         b = self.plan.buffer(buffer)
-        return _sum(self.names["buffer", buffer], self._times(b.stage_bytes, "warpgroup" if b.parts > 1 else ""))
+        return _sum(self.names["buffer", buffer], self._times(b.stage_bytes, self.warpgroup if b.parts > 1 else ""))
 
     def _number(self, slot: Slot) -> str:
         """stage * parts + part, "" for 0."""
@@ -133,7 +153,7 @@ class RoleScope:
         stage = self.cursor(slot.cursor)[0] if ring.depth > 1 else ""
         if ring.parts == 1:
             return stage
-        part = "warpgroup" if slot.part is None else str(slot.part) if slot.part else ""
+        part = self.warpgroup if slot.part is None else str(slot.part) if slot.part else ""
         return _sum(self._times(ring.parts, stage), part)
 
     @staticmethod

@@ -29,22 +29,20 @@ _LINES_LAST = ("lane % 8 + lane / 16 * 8", "lane / 8 % 2")
 
 
 def warp_mma(r: RoleScope, op: WarpMma) -> str:
-    local = r.functions.local("product")
-    d = local.give("d", op.accumulator)
-    registers = 0
-    if isinstance(op.a, FragmentOperand):
-        registers = r.fragments[op.a.fragment].registers
-        a: dict[str, object] = {"name": local.give("a", op.a.fragment)}
-        first = r.array(op.a.fragment)
-    else:
-        a = _operand(r, op.a, local, "a")
-        first = r.slot(op.a.slot, 0, op.a.warpgroup)
+    """One call for all of the warpgroups that are the same threads, which read B once."""
+    local, parts = r.functions.local("product"), r.each()
+    made: list[dict[str, object]] = []
+    for part in parts:
+        a = _rows(part, op.a, local)
+        made.append({"d": local.give(("d", part.one), _of(part, op.accumulator)), "a": a})
+        loaded = isinstance(op.a, FragmentOperand)
+        made[-1]["rows"] = f"{a['name']} + 4 * step" if loaded else local.give(("r", part.one), _of(part, "rows"))
+    registers = r.fragments[op.a.fragment].registers if isinstance(op.a, FragmentOperand) else 0
     name = r.functions.specific(
         f"mma_{op.accumulator}",
         "product",
-        d=d,
+        parts=made,
         registers=op.n // 2,
-        a=a,
         a_registers=registers,
         b=_operand(r, op.b, local, "b", n=op.n),
         mma=r.functions.specific(f"mma_m16n8k16_{_TYPES[op.dtype]}", "warp_mma", type=_TYPES[op.dtype]),
@@ -52,7 +50,23 @@ def warp_mma(r: RoleScope, op: WarpMma) -> str:
         n=op.n,
         zero=op.zero,
     )
-    return f"{name}({r.array(op.accumulator)}, {first}, {r.slot(op.b.slot)});"
+    given = [part.array(op.accumulator) for part in parts]
+    if isinstance(op.a, FragmentOperand):
+        given += [part.array(op.a.fragment) for part in parts]
+    else:
+        given += [part.slot(op.a.slot, 0, op.a.warpgroup) for part in parts]
+    return f"{name}({', '.join(given)}, {r.slot(op.b.slot)});"
+
+
+def _of(r: RoleScope, name: str) -> str:
+    return name if r.one is None else f"{name}_{r.one}"
+
+
+def _rows(r: RoleScope, a: SlotOperand | FragmentOperand, local: Names) -> dict[str, object]:
+    """How a warp has the rows of A."""
+    if isinstance(a, FragmentOperand):
+        return {"name": local.give(("a", r.one), _of(r, a.fragment))}
+    return _operand(r, a, local, "a")
 
 
 def _operand(r: RoleScope, operand: SlotOperand, local: Names, side: str, n: int = _ROWS) -> dict[str, object]:
@@ -67,8 +81,9 @@ def _operand(r: RoleScope, operand: SlotOperand, local: Names, side: str, n: int
     if operand.stride != 8 * line or list(operand.offsets) != lie:
         raise ValueError(f"{operand.slot.ring}: no warp reads k steps that lie so")
     row, piece = _LINES_FIRST if along_k == first else _LINES_LAST
-    name = start = local.give(side, operand.slot.ring)
-    at = local.give(f"{side} at", f"{name}_at")
+    wish = _of(r, operand.slot.ring) if first else operand.slot.ring
+    name = start = local.give((side, r.one), wish)
+    at = local.give((f"{side} at", r.one), f"{name}_at")
     if along_k:
         row = f"{_WARP} * {_ROWS} + {row}" if first else row
         crossed = f"step % {steps} * {2 * _STEP}" if steps > 1 else ""
