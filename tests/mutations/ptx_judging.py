@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from tests.mutations.judging import dense
 from tests.mutations.ptx_text import Mutant, Text
 from tests.passes.specs import text_of
 from tilegen.diagnostics.core import Diagnostic, TilegenError
-from tilegen.emulate.ptx.launch import STEP_LIMIT, launch
 from tilegen.ir.tile import ParamValue, TileProgram
 from tilegen.oracle import batch_axes, compare, evaluate, poisoned, random_inputs, scalar_values
 from tilegen.oracle.outputs import Result
@@ -159,12 +157,14 @@ def bench(s: Subject) -> Bench:
     return Bench(s)
 
 
-def run(kernel: Kernel, case: Case, limit: int = STEP_LIMIT) -> dict[str, Array]:
-    """The outputs of a launch in the emulator, which ends after so many steps. Raises TilegenError."""
+def run(
+    kernel: Kernel, case: Case, limit: int | None = None, *, watch: bool = False, times: int | None = None
+) -> dict[str, Array]:
+    """The outputs of a launch in the emulator, which ends after so many steps. `times`: the seed of when engines finish
+    and warps run. Raises TilegenError."""
     outputs = {name: array.copy() for name, array in case.empty.items()}
-    bounded = patch("tilegen.runtime.emulated.emulate", partial(launch, step_limit=limit))
-    with bounded, np.errstate(all="ignore"):
-        kernel(**case.inputs, **outputs, **case.numbers)
+    with np.errstate(all="ignore"):
+        kernel.emulate({**case.inputs, **outputs, **case.numbers}, watch=watch, seed=times, step_limit=limit)
     return outputs
 
 
@@ -193,7 +193,7 @@ def _harm(b: Bench, kernel: Kernel, seeds: int) -> Harm:
         case = b.case(seed)
         right = b.right(case)
         try:
-            outputs = run(kernel, case, b.limit(case))
+            outputs = run(kernel, case, b.limit(case), times=seed)
         except TilegenError as error:
             first = error.diagnostics[0]
             return Harm("hang" if first.code in _HANGS else "fault", _told(first))
@@ -244,7 +244,7 @@ def _report(b: Bench, kernel: Kernel, seeds: int) -> Report | None:
     for seed in range(b.seeds, b.seeds + seeds):
         case = b.case(seed)
         try:
-            outputs = run(kernel, case, b.limit(case))
+            outputs = run(kernel, case, b.limit(case), watch=True, times=seed)
         except TilegenError as error:
             first = error.diagnostics[0]
             return Report("emulator", first.code, any(d.span for d in error.diagnostics), _told(first))
