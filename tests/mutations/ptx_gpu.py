@@ -38,16 +38,20 @@ def judge(name: str, mutant: Mutant | None) -> tuple[str, str]:
 
 
 def _spread_as_emulated(kernel: Kernel) -> None:
-    """Load the kernel, on a GPU of as few SMs as the emulator's, so that a CTA works through as many items."""
+    """Load the kernel, for as few SMs as the emulator has, so that a CTA works through as many items."""
     (executable,) = kernel._executables
-    loaded = executable._on(0)
-    executable._loaded[0] = replace(loaded, device=replace(loaded.device, sm_count=EMULATED_SMS))
+    executable._loaded[0] = replace(executable._on(0), sms=EMULATED_SMS)
+
+
+_LAUNCHED: list[dict[str, DeviceArray]] = []  # to free memory is to wait for a kernel that hangs
 
 
 def _launched(kernel: Kernel, case: Case, name: str) -> str:
     """What is wrong with the outputs of one launch."""
     device = {name: DeviceArray(array) for name, array in {**case.inputs, **case.empty}.items()}
+    _LAUNCHED.append(device)
     kernel.prepare(**device, **case.numbers)()
     finish("the mutant", HANG)
     outputs = {name: device[name].numpy() for name in case.empty}
+    _LAUNCHED.clear()
     return bench(subject(name)).wrong(case, outputs, ROOM)

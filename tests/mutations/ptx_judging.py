@@ -162,9 +162,10 @@ def run(
 ) -> dict[str, Array]:
     """The outputs of a launch in the emulator, which ends after so many steps. `times`: the seed of when engines finish
     and warps run. Raises TilegenError."""
+    inputs = {name: array.copy() for name, array in case.inputs.items()}  # a mutant may write them
     outputs = {name: array.copy() for name, array in case.empty.items()}
     with np.errstate(all="ignore"):
-        kernel.emulate({**case.inputs, **outputs, **case.numbers}, watch=watch, seed=times, step_limit=limit)
+        kernel.emulate({**inputs, **outputs, **case.numbers}, watch=watch, seed=times, step_limit=limit)
     return outputs
 
 
