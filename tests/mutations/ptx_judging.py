@@ -242,7 +242,10 @@ def report(s: Subject, mutant: Mutant, seeds: int | None = None) -> Report | Non
 
 def _report(b: Bench, kernel: Kernel, seeds: int) -> Report | None:
     told = None
-    for seed in range(b.seeds, b.seeds + seeds):
+    for n in range(seeds):
+        if told and n > len(b.sizes):
+            break  # a fault would have been met where the kernel has gone wrong
+        seed = b.seeds + n
         case = b.case(seed)
         try:
             outputs = run(kernel, case, b.limit(case), watch=True, times=seed)
