@@ -27,6 +27,7 @@ HARMFUL = (
     (COPY, "registers not given back", "hang"),
     (PRODUCTS, "a descriptor's swizzle changed", "wrong"),
     (PRODUCTS, "a product's sign turned", "wrong"),
+    (PRODUCTS, "a wait for products dropped", "wrong"),
     (COPIES, "an arrival behind copies at once", "wrong"),
 )
 
@@ -58,6 +59,20 @@ def test_the_judge_sees_what_a_kind_does(name: str, kind: str, wanted: str) -> N
     s = subject(name)
     found = [harm(s, mutant, SEEDS).kind for mutant in list(mutants(bench(s).text, (kind,)))[:2]]
     assert wanted in found
+
+
+NAMED = {
+    "a wait for products dropped": "EMULATED_IN_FLIGHT",
+    "a fence before products dropped": "EMULATED_REGISTER_FENCE",
+    "a meeting at a named barrier dropped": "EMULATED_RACE",
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_faults_of_order_are_named_whatever_comes_of_them(kind: str) -> None:
+    s = subject(PRODUCTS)
+    told = [report(s, mutant, 1) for mutant in list(mutants(bench(s).text, (kind,)))[:2]]
+    assert NAMED[kind] in {r.code for r in told if r}
 
 
 def test_every_kind_has_a_place() -> None:
