@@ -8,15 +8,18 @@ long as it likes. What it knows: rings, products, reads by threads, scans, turns
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeVar
 
+from tilegen.checks.barriers import in_cluster
 from tilegen.checks.compiled import Numbers
-from tilegen.checks.items import items
+from tilegen.checks.items import cluster_of, items, names_of
 from tilegen.checks.machine import part_of
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_walk import all_operations
 from tilegen.syntax.span import Span
 
 _T = TypeVar("_T")
@@ -36,9 +39,9 @@ class Step:
 @dataclass(frozen=True)
 class State:
     """at: each agent's next step, twice, plus 1 where it stands inside a named barrier. bars: (phases over,
-    arrivals missing, bytes missing). slots: what each holds, -1 while it is written. loads: in flight, (barrier,
-    slot, position, bytes). reads: slots that a product reads, (warpgroup, number of its group, slot). named: units
-    arrived."""
+    arrivals missing, bytes missing). slots: what the place of each box holds, -1 while it is written. loads: in flight,
+    (barrier, place, position, bytes). reads: places that a product reads, (warpgroup, number of its group, place).
+    named: units arrived. Warpgroups and named barriers are numbered over all CTAs."""
 
     at: tuple[int, ...]
     bars: tuple[tuple[int, int, int], ...]
@@ -65,6 +68,7 @@ class Agent:
     warpgroup: int
     first: bool
     steps: tuple[Step, ...]
+    rank: int  # of its CTA
 
     @property
     def alone(self) -> bool:
@@ -72,7 +76,7 @@ class Agent:
 
 
 class Explorer:
-    """`ring`: the only one that is looked at; turns are left out with the others."""
+    """Of a CTA and its cluster. `ring`: the only one that is looked at; turns are left out with the others."""
 
     def __init__(
         self, plan: ir.Plan, symbols: Mapping[str, int], ring: str | None = None, cta: int = 0, ctas: int = 1
@@ -80,24 +84,32 @@ class Explorer:
         self.plan = plan
         self.rings = tuple(r for r in plan.rings if ring in (None, r.name))
         self.agents: list[Agent] = []
-        for role in plan.roles:
+        for each, role in product(cluster_of(plan, cta), plan.roles):
+            rank = each % plan.cluster
             for group in range(role.warpgroups):
-                steps = tuple(self._unrolled(role, {**symbols, "warpgroup": group}, symbols, cta, ctas, ring is None))
-                name = f"{role.name} {group}"
-                self.agents.append(Agent(name, role, group, True, steps))
+                values = names_of(plan, symbols, each, group)
+                steps = tuple(self._unrolled(role, values, symbols, each, ctas, ring is None))
+                name = f"{role.name} {group}{in_cluster(rank if plan.cluster > 1 else None)}"
+                self.agents.append(Agent(name, role, group, True, steps, rank))
                 if not self.agents[-1].alone:
-                    self.agents.append(Agent(f"{name}, rest", role, group, False, steps))
-        self.slot_of: dict[tuple[str, int, int], int] = {}
-        self.bar_of: dict[tuple[str, str, int, int], int] = {}
+                    self.agents.append(Agent(f"{name}, rest", role, group, False, steps, rank))
+        self.places: dict[tuple[int, str, int, int], dict[int, int]] = {}  # of a slot's boxes, by offset
+        self.bar_of: dict[tuple[int, str, str, int, int], int] = {}
         self.counts: list[int] = []
-        for r in self.rings:
-            for stage in range(r.depth):
-                for part in range(r.parts):
-                    self.slot_of[r.name, stage, part] = len(self.slot_of)
-                    for barriers in r.barriers:
-                        self.bar_of[r.name, barriers.kind, stage, part] = len(self.counts)
-                        self.counts.append(barriers.arrivals)
+        for rank, r in product(range(plan.cluster), self.rings):
+            for stage, part in product(range(r.depth), range(r.parts)):
+                first = sum(map(len, self.places.values()))
+                offsets = sorted(self._offsets(r))
+                self.places[rank, r.name, stage, part] = {offset: first + n for n, offset in enumerate(offsets)}
+                for barriers in r.barriers:
+                    self.bar_of[rank, r.name, barriers.kind, stage, part] = len(self.counts)
+                    self.counts.append(barriers.arrivals)
         self.warpgroups = max(r.warpgroups for r in plan.roles)
+
+    def _offsets(self, ring: ir.Ring) -> set[int]:
+        """Where boxes begin in a slot; 0 of a ring that TMA does not fill."""
+        loads = [o for _, _, o in all_operations(self.plan) if isinstance(o, ir.TmaLoad) and o.slot.ring == ring.name]
+        return {o.offset + n * o.share for o in loads for n in range(ring.shares)} or {0}
 
     def shortest_fault(self, limit: int = 400_000) -> list[str] | None:
         """The steps to the nearest state in which something goes wrong, None if there is none. Raises TooManyStates."""
@@ -109,7 +121,7 @@ class Explorer:
         start = State(
             tuple(0 for _ in self.agents),
             tuple((0, count, 0) for count in self.counts),
-            tuple(None for _ in self.slot_of),
+            tuple(None for places in self.places.values() for _ in places),
             (),
             (),
             (),
@@ -152,8 +164,9 @@ class Explorer:
         for n, (bar, slot, position, size) in enumerate(state.loads):
             slots = _put(state.slots, slot, position)
             loads = state.loads[:n] + state.loads[n + 1 :]
-            ring, stage, _ = next(k for k, v in self.slot_of.items() if v == slot)
-            told = f"TMA has filled stage {stage} of {ring}"
+            rank, ring, stage, _ = next(k for k, v in self.places.items() if slot in v.values())
+            whose = in_cluster(rank if self.plan.cluster > 1 else None)
+            told = f"TMA has filled stage {stage} of {ring}{whose}"
             yield (told, None), self._bar(replace(state, slots=slots, loads=loads), bar, 0, -size)
         for n, agent in enumerate(self.agents):
             if state.at[n] >= 2 * len(agent.steps) or state.at[n] % 2:
@@ -168,50 +181,61 @@ class Explorer:
         after = replace(state, at=_put(state.at, n, state.at[n] + 2))
         match step.operation:
             case ir.WaitFull(slot):
-                return after if self._passes(state, slot, "full", step, 0, group) else None
+                return after if self._passes(state, slot, "full", step, 0, agent) else None
             case ir.WaitClean(slot):
-                return after if self._passes(state, slot, "clean", step, 0, group) else None
+                return after if self._passes(state, slot, "clean", step, 0, agent) else None
             case ir.WaitEmpty(slot):
-                return after if self._passes(state, slot, "empty", step, 1, group) else None
+                return after if self._passes(state, slot, "empty", step, 1, agent) else None
             case ir.Expect(slot, size):
-                return self._bar(after, self._bar_of(slot, "full", step, group), 1, size)
-            case ir.TmaLoad(_, _, slot, _, size):
-                at = self._slot_of(slot, step, group)
-                if any(at == read for _, _, read in state.reads):
-                    raise Bad("TMA writes what a product reads")
-                if any(at == load[1] for load in state.loads):
-                    raise Bad("two loads in one slot")
-                load = (self._bar_of(slot, "full", step, group), at, step.position(slot), size)
-                return replace(after, loads=(*state.loads, load), slots=_put(state.slots, at, -1))
+                return self._bar(after, self._bar_of(slot, "full", step, agent), 1, size)
+            case ir.TmaLoad():
+                return self._load(state, after, step.operation, agent, step)
             case ir.ArriveEmpty(slot):
                 ring = self.plan.ring(slot.ring)
                 count = agent.role.releases(ring)
                 if not agent.alone:
                     count = (1 if first else 3) if agent.role.frees_by_warp(ring) else int(first)
-                return self._bar(after, self._bar_of(slot, "empty", step, group), count, 0)
+                for rank in self._sharers(ring, agent):
+                    after = self._bar(after, self._bar_of(slot, "empty", step, agent, rank), count, 0)
+                return after
             case ir.ArriveClean(slot):
                 count = agent.role.warps_of_group[1]
-                return self._bar(after, self._bar_of(slot, "clean", step, group), count, 0)
+                return self._bar(after, self._bar_of(slot, "clean", step, agent), count, 0)
             case ir.Mma() | ir.GroupSync():
                 return self._together(state, n, agent, step)
             case ir.MmaWait():
                 over = self._commits(state, n) - step.operation.pending
-                return replace(after, reads=tuple(r for r in state.reads if r[0] != group or r[1] > over))
+                unit = self._unit(agent)
+                return replace(after, reads=tuple(r for r in state.reads if r[0] != unit or r[1] > over))
             case ir.ReadShared(_, slot) | ir.ScanSlot(slot):
-                if state.slots[self._slot_of(slot, step, group)] != step.position(slot):
+                if any(state.slots[at] != step.position(slot) for at in self._places_of(slot, step, agent)):
                     raise Bad("a thread reads a slot that does not hold its tile")
                 return after
             case ir.OrderWait(first_id):
-                return self._named(replace(state, at=_put(state.at, n, state.at[n] + 1)), first_id + group)
+                return self._named(replace(state, at=_put(state.at, n, state.at[n] + 1)), first_id + group, agent)
             case ir.OrderPass(first_id):
-                return self._named(after, first_id + (group + 1) % self.warpgroups)
+                return self._named(after, first_id + (group + 1) % self.warpgroups, agent)
             case ir.OrderStart(first_id):
-                return self._named(after, first_id) if group == self.warpgroups - 1 else after
+                return self._named(after, first_id, agent) if group == self.warpgroups - 1 else after
+        return after
+
+    def _load(self, state: State, after: State, load: ir.TmaLoad, agent: Agent, step: Step) -> State:
+        ring = self.plan.ring(load.slot.ring)
+        sharers = self._sharers(ring, agent)
+        offset = load.offset + sharers.index(agent.rank) * load.share
+        for rank in sharers:
+            at = self._places_by_offset(load.slot, step, agent, rank)[offset]
+            if any(at == read for _, _, read in state.reads):
+                raise Bad("TMA writes what a product reads")
+            if any(at == other[1] for other in after.loads):
+                raise Bad("two loads in one slot")
+            new = (self._bar_of(load.slot, "full", step, agent, rank), at, step.position(load.slot), load.bytes)
+            after = replace(after, loads=(*after.loads, new), slots=_put(after.slots, at, -1))
         return after
 
     def _together(self, state: State, n: int, agent: Agent, step: Step) -> State | None:
         """The first thread and the rest go on once both are here."""
-        mate, group = n + 1, agent.warpgroup
+        mate = n + 1
         if not agent.first or state.at[mate] != state.at[n]:
             return None
         at = _put(_put(state.at, n, state.at[n] + 2), mate, state.at[mate] + 2)
@@ -222,19 +246,19 @@ class Explorer:
         for operand in (step.operation.a, step.operation.b):
             if not isinstance(operand, ir.SlotOperand) or operand.slot.ring not in {r.name for r in self.rings}:
                 continue
-            slot = self._slot_of(operand.slot, step, group)
-            if state.slots[slot] != step.position(operand.slot):
-                raise Bad("a product reads a slot that does not hold its tile")
-            reads.append((group, issued, slot))
+            for place in self._places_of(operand.slot, step, agent):
+                if state.slots[place] != step.position(operand.slot):
+                    raise Bad("a product reads a slot that does not hold its tile")
+                reads.append((self._unit(agent), issued, place))
         return replace(state, at=at, reads=tuple(sorted(set(reads))))
 
     def _commits(self, state: State, n: int) -> int:
         """Groups of products that the agent has committed."""
         return sum(isinstance(s.operation, ir.MmaCommit) for s in self.agents[n].steps[: state.at[n] // 2])
 
-    def _passes(self, state: State, slot: ir.Slot, kind: str, step: Step, opposite: int, group: int) -> bool:
+    def _passes(self, state: State, slot: ir.Slot, kind: str, step: Step, opposite: int, agent: Agent) -> bool:
         ring = self.plan.ring(slot.ring)
-        done = state.bars[self._bar_of(slot, kind, step, group)][0]
+        done = state.bars[self._bar_of(slot, kind, step, agent)][0]
         return (done - 1) % 2 == (step.position(slot) // ring.depth + opposite) % 2
 
     def _bar(self, state: State, bar: int, arrivals: int, size: int) -> State:
@@ -246,26 +270,41 @@ class Explorer:
             done, missing = done + 1, self.counts[bar]
         return replace(state, bars=_put(state.bars, bar, (done, missing, transfer)))
 
-    def _named(self, state: State, barrier: int) -> State:
+    def _named(self, state: State, number: int, agent: Agent) -> State:
         """One unit of four arrives: two of the warpgroup that waits, two of the one that passes."""
         units = dict(state.named)
+        barrier = 16 * agent.rank + number
         units[barrier] = units.get(barrier, 0) + 1
         at = state.at
         if units[barrier] == 4:
             units[barrier] = 0
-            for n, agent in enumerate(self.agents):
-                operation = agent.steps[at[n] // 2].operation if at[n] % 2 else None
-                if isinstance(operation, ir.OrderWait) and operation.first_id + agent.warpgroup == barrier:
+            for n, other in enumerate(self.agents):
+                operation = other.steps[at[n] // 2].operation if at[n] % 2 else None
+                if not isinstance(operation, ir.OrderWait) or other.rank != agent.rank:
+                    continue
+                if operation.first_id + other.warpgroup == number:
                     at = _put(at, n, at[n] + 1)
         return replace(state, at=at, named=tuple(sorted(units.items())))
 
-    def _slot_of(self, slot: ir.Slot, step: Step, group: int) -> int:
-        ring = self.plan.ring(slot.ring)
-        return self.slot_of[slot.ring, step.position(slot) % ring.depth, part_of(ring, slot, group)]
+    def _unit(self, agent: Agent) -> int:
+        return agent.rank * self.warpgroups + agent.warpgroup
 
-    def _bar_of(self, slot: ir.Slot, kind: str, step: Step, group: int) -> int:
+    @staticmethod
+    def _sharers(ring: ir.Ring, agent: Agent) -> tuple[int, ...]:
+        return (agent.rank,) if ring.sharers is None else ring.sharers.ranks(agent.rank)
+
+    def _places_by_offset(self, slot: ir.Slot, step: Step, agent: Agent, rank: int) -> dict[int, int]:
         ring = self.plan.ring(slot.ring)
-        return self.bar_of[slot.ring, kind, step.position(slot) % ring.depth, part_of(ring, slot, group)]
+        return self.places[rank, slot.ring, step.position(slot) % ring.depth, part_of(ring, slot, agent.warpgroup)]
+
+    def _places_of(self, slot: ir.Slot, step: Step, agent: Agent) -> Iterable[int]:
+        return self._places_by_offset(slot, step, agent, agent.rank).values()
+
+    def _bar_of(self, slot: ir.Slot, kind: str, step: Step, agent: Agent, rank: int | None = None) -> int:
+        """The barrier of a slot, in the agent's own CTA or another one."""
+        ring = self.plan.ring(slot.ring)
+        stage, part = step.position(slot) % ring.depth, part_of(ring, slot, agent.warpgroup)
+        return self.bar_of[agent.rank if rank is None else rank, slot.ring, kind, stage, part]
 
     def _unrolled(
         self, role: ir.RolePlan, values: dict[str, int], symbols: Mapping[str, int], cta: int, ctas: int, turns: bool
