@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", ["attention.py", "gemm.py", "forms.py"])
+@pytest.mark.parametrize("script", ["attention.py", "gemm.py", "forms.py", "sm80.py"])
 def test_a_benchmark_without_a_gpu_ends_in_words(script: str) -> None:
     command = [sys.executable, ROOT / "benchmarks" / script]
     result = subprocess.run(

@@ -23,8 +23,16 @@ ATTENTION = {"B": 1, "Hk": 2, "G": 2}
 
 
 @cache
-def kernel(name: str, **params: object) -> Kernel:
-    return tilegen.compile(SAMPLES / f"{name}.tile", target="sm_80", **params)
+def kernel(name: str, schedule: str = "", **params: object) -> Kernel:
+    """A sample's kernel, with a schedule for sm_80 if one is given."""
+    text = (SAMPLES / f"{name}.tile").read_text(encoding="utf-8")
+    own = f"schedule sm_80 {{ {schedule} }} }}" if schedule else "}"
+    return tilegen.compile(text[: text.rindex("}")] + own, target="sm_80", **params)
+
+
+def causal() -> Kernel:
+    """Attention by warps of 32 rows, in several blocks of keys."""
+    return kernel("fa3_fwd", "block j 64  warp_rows 32", D=64, T="f16", causal=True)
 
 
 def right(k: Kernel, sizes: dict[str, int], seed: int = 0) -> None:
@@ -44,9 +52,7 @@ def test_products(M: int, N: int, K: int) -> None:
 
 def test_products_by_warps_of_16_rows() -> None:
     """Those of the other tests have 32."""
-    text = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
-    own = text[: text.rindex("}")] + "schedule sm_80 { warp_rows 16  block m 128, n 48, k 32 } }"
-    k = tilegen.compile(own, target="sm_80")
+    k = kernel("gemm", "warp_rows 16  block m 128, n 48, k 32")
     assert (k.variants[0].plan.threads, kernel("gemm").variants[0].plan.threads) == (256, 128)
     right(k, {"M": 140, "N": 56, "K": 72})
 
@@ -63,7 +69,7 @@ def test_products_of_rows_that_begin_anywhere(pitch: int) -> None:
 
 @pytest.mark.parametrize(("Sq", "Sk"), [(1, 1), (130, 200), (70, 3), (3, 0)])
 def test_causal_attention(Sq: int, Sk: int) -> None:
-    right(kernel("fa3_fwd", D=64, T="f16", causal=True), ATTENTION | {"Sq": Sq, "Sk": Sk})
+    right(causal(), ATTENTION | {"Sq": Sq, "Sk": Sk})
 
 
 def test_heads_that_are_no_whole_lines() -> None:
@@ -72,7 +78,7 @@ def test_heads_that_are_no_whole_lines() -> None:
 
 def test_what_a_row_does_not_see_stays_out() -> None:
     """NaN in values behind the diagonal reaches the rows that see it, and changes no bit of the others."""
-    k, sizes = kernel("fa3_fwd", D=64, T="f16", causal=True), ATTENTION | {"Sq": 100, "Sk": 100}
+    k, sizes = causal(), ATTENTION | {"Sq": 100, "Sk": 100}
     inputs = random_inputs(k.program, sizes, 3)
     clean = k(**inputs).O.copy()
     inputs["V"][0, 70, 1] = np.nan

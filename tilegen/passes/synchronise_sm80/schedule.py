@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
-from tilegen.ir.folded import FoldedProgram
+from tilegen.ir.folded import FoldedProgram, Rescale
 from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify
@@ -18,12 +18,10 @@ from tilegen.passes.schedule import schedule
 
 TARGET = "sm_80"
 WARP_ROWS = 16  # of a matrix instruction
-# Tried in this order until shared memory and registers suffice: large tiles first, and deep rings before larger ones.
-CHOICES = tuple(
-    Choice(stream, columns, depth)
-    for columns in (128, 64, 32)
-    for stream, depth in ((64, 3), (64, 2), (32, 2), (16, 2), (32, 1), (16, 1))
-)
+# Columns, and positions of a streamed axis with its stages: tried in this order until there is room.
+_COLUMNS = (128, 64, 32)
+_STREAMED = ((64, 3), (64, 2), (32, 2), (16, 2), (32, 1), (16, 1))
+_RESCALED = ((128, 2), *_STREAMED)  # a step that rescales states costs as much however many positions it adds to them
 # Products are done one after the other by the threads that do all the rest: nothing is late, batched or in turns.
 _TAKEN = (
     directives.Block,
@@ -41,7 +39,8 @@ def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[S
     """The schedules to try, the best first. Raises TilegenError for what this target cannot do, by name."""
     _check(given)
     seen: list[Scheduled] = []
-    for choice in CHOICES:
+    streamed = _RESCALED if any(isinstance(o, Rescale) for o in folded.ops) else _STREAMED
+    for choice in (Choice(n, columns, depth) for columns in _COLUMNS for n, depth in streamed):
         made = scheduled(folded, given, choice)
         if made not in seen:
             seen.append(made)
