@@ -296,9 +296,10 @@ def test_a_plan_of_another_form_is_no_entry(compiled: Compilation) -> None:
     made = json.loads(zlib.decompress(entry.encode_built(built)))
     assert made == value["built"]
     wrong = [{k: v for k, v in made.items() if k != name} for name in made]
-    for broken in (*wrong, {**made, "plan": "{}"}, {**made, "nvrtc_version": 13}):
-        assert entry.decode_built(zlib.compress(json.dumps(broken).encode())) is None
+    for broken in (*wrong, {**made, "notes": 5}, {**made, "nvrtc_version": 13}):
+        assert entry.decode_built(zlib.compress(json.dumps(broken).encode()), built.plan) is None
         assert entry.decode(zlib.compress(json.dumps({**value, "built": broken}).encode())) is None
+    assert entry.decode(zlib.compress(json.dumps({**value, "plans": ["{}"]}).encode())) is None
 
 
 # ---- a folder that resists, and several processes ------------------------------------------------

@@ -12,16 +12,29 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
+Decoder = Callable[[Json], object]
+
 _TAG = "type"
+_PLAIN = (type(None), bool, int, float, str)
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class CodecError(ValueError):
     """JSON that does not describe the data. The text says where and what."""
+
+    def __init__(self, what: str, where: str = "") -> None:
+        super().__init__(f"{where}: {what}")
+        self.what = what
+        self.where = where
+
+    def within(self, outer: str) -> CodecError:
+        """The same of a value that holds the one at fault."""
+        return CodecError(self.what, outer + self.where)
 
 
 def classes_of(*modules: types.ModuleType) -> list[type]:
@@ -40,7 +53,7 @@ class Codec:
     def __init__(self, classes: Iterable[type], aliases: Mapping[str, object] | None = None) -> None:
         self._classes = {c.__name__: c for c in classes}
         self._names: dict[str, object] = {**(aliases or {}), **self._classes}
-        self._hints: dict[type, dict[str, object]] = {}
+        self._decoders: dict[object, Decoder] = {}
 
     def encode(self, value: object) -> Json:
         """A value that `json` can write. Raises TypeError for a class this codec does not hold."""
@@ -62,81 +75,119 @@ class Codec:
 
     def decode(self, cls: type, value: Json) -> object:
         """An instance of `cls`. Raises CodecError."""
-        return self._decode(cls, value, cls.__name__)
+        try:
+            return self._decoder(cls)(value)
+        except CodecError as error:
+            raise error.within(cls.__name__) from None
 
     def _known(self, cls: type) -> None:
         if self._classes.get(cls.__name__) is not cls:
             raise TypeError(f"this codec does not hold {cls.__name__}")
 
-    def _decode(self, hint: object, value: Json, path: str) -> object:
+    def _decoder(self, hint: object) -> Decoder:
+        """What decodes values of a type: made once, as plans hold thousands of values of a few types."""
+        if hint not in self._decoders:
+            self._decoders[hint] = self._made(hint)
+        return self._decoders[hint]
+
+    def _made(self, hint: object) -> Decoder:
         origin = typing.get_origin(hint)
         if origin is tuple:
-            return self._tuple(typing.get_args(hint), value, path)
+            return self._tuple(typing.get_args(hint))
         if origin in (types.UnionType, typing.Union):
-            return self._union(typing.get_args(hint), value, path)
+            return self._union(typing.get_args(hint))
         if isinstance(hint, type) and issubclass(hint, enum.Enum):
-            return self._enum(hint, value, path)
+            return _enum(hint)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            return self._object(hint, value, path)
-        return _plain(hint, value, path)
+            return self._object(hint)
+        return partial(_plain, hint)
 
-    def _tuple(self, args: tuple[object, ...], value: Json, path: str) -> object:
-        if not isinstance(value, list):
-            raise CodecError(f"{path}: {_shown(value)} where a list is wanted")
-        if len(args) == 2 and args[1] is ...:
-            args = (args[0],) * len(value)
-        if len(args) != len(value):
-            raise CodecError(f"{path}: {len(value)} entries where {len(args)} are wanted")
-        return tuple(self._decode(a, v, f"{path}[{i}]") for i, (a, v) in enumerate(zip(args, value, strict=True)))
+    def _tuple(self, args: tuple[object, ...]) -> Decoder:
+        same = self._decoder(args[0]) if len(args) == 2 and args[1] is ... else None
+        each = [] if same else [self._decoder(a) for a in args]
 
-    def _union(self, args: tuple[object, ...], value: Json, path: str) -> object:
-        if isinstance(value, dict):
-            tag = value.get(_TAG)
-            for arg in args:
-                if isinstance(arg, type) and arg.__name__ == tag:
-                    return self._decode(arg, value, path)
-            names = ", ".join(a.__name__ for a in args if isinstance(a, type) and a is not type(None))
-            raise CodecError(f"{path}: {_shown(tag)} where one of {names} is wanted")
-        # bool before int before float before str: each accepts what the ones before it do not
-        order = {type(None): 0, bool: 1, int: 2, float: 3, str: 4}
-        plain = sorted((a for a in args if a in order), key=lambda a: order[a])
-        others = [a for a in args if a not in order]
-        for arg in (*others, *plain):
+        def decode(value: Json) -> object:
+            if not isinstance(value, list):
+                raise CodecError(f"{_shown(value)} where a list is wanted")
+            decoders = [same] * len(value) if same else each
+            if len(decoders) != len(value):
+                raise CodecError(f"{len(value)} entries where {len(decoders)} are wanted")
+            out: list[object] = []
             try:
-                return self._decode(arg, value, path)
+                for decoder, v in zip(decoders, value, strict=True):
+                    out.append(decoder(v))
             except CodecError as error:
-                failure = error
-        raise failure
+                raise error.within(f"[{len(out)}]") from None
+            return tuple(out)
 
-    def _enum(self, hint: type[enum.Enum], value: Json, path: str) -> object:
-        if not isinstance(value, dict) or value.get(_TAG) != hint.__name__:
-            raise CodecError(f"{path}: {_shown(value)} where a {hint.__name__} is wanted")
-        try:
-            return hint(value.get("value"))
-        except ValueError:
-            raise CodecError(f"{path}: {hint.__name__} has no {_shown(value.get('value'))}") from None
+        return decode
 
-    def _object(self, cls: type, value: Json, path: str) -> object:
+    def _union(self, args: tuple[object, ...]) -> Decoder:
+        objects = {a.__name__: self._late(a) for a in args if isinstance(a, type) and a not in _PLAIN}
+        names = ", ".join(objects)
+        # tuples before the others; of those each accepts what the ones before it do not
+        plain = [self._decoder(a) for a in args if not isinstance(a, type)]
+        plain += [self._decoder(a) for a in _PLAIN if a in args]
+
+        def decode(value: Json) -> object:
+            if isinstance(value, dict):
+                tag = value.get(_TAG)
+                if isinstance(tag, str) and tag in objects:
+                    return objects[tag](value)
+                raise CodecError(f"{_shown(tag)} where one of {names} is wanted")
+            for decoder in plain:
+                try:
+                    return decoder(value)
+                except CodecError as error:
+                    failure = error
+            raise failure if plain else CodecError(f"{_shown(value)} where one of {names} is wanted")
+
+        return decode
+
+    def _late(self, cls: type) -> Decoder:
+        """The decoder of a class, which may hold the type that is being looked at, once it is needed."""
+        return lambda value: self._decoder(cls)(value)
+
+    def _object(self, cls: type) -> Decoder:
+        name = cls.__name__
+        fields: dict[str, Decoder] = {}
+
+        def decode(value: Json) -> object:
+            if not isinstance(value, dict) or value.get(_TAG) != name:
+                got = value.get(_TAG) if isinstance(value, dict) else value
+                raise CodecError(f"{_shown(got)} where a {name} is wanted")
+            if not fields:
+                hints = typing.get_type_hints(cls, localns=self._names)
+                fields.update({field: self._decoder(hint) for field, hint in hints.items()})
+            given: dict[str, object] = {}
+            for field, v in value.items():
+                if field in fields:
+                    try:
+                        given[field] = fields[field](v)
+                    except CodecError as error:
+                        raise error.within(f".{field}") from None
+                elif field != _TAG:
+                    raise CodecError(f"{name} has no field {field}")
+            if len(given) < len(fields):
+                raise CodecError(f"{name} lacks {', '.join(f for f in fields if f not in given)}")
+            return cls(**given)
+
+        return decode
+
+
+def _enum(cls: type[enum.Enum]) -> Decoder:
+    def decode(value: Json) -> object:
         if not isinstance(value, dict) or value.get(_TAG) != cls.__name__:
-            got = value.get(_TAG) if isinstance(value, dict) else value
-            raise CodecError(f"{path}: {_shown(got)} where a {cls.__name__} is wanted")
-        hints = self._field_types(cls)
-        given = {name: v for name, v in value.items() if name != _TAG}
-        for name in given:
-            if name not in hints:
-                raise CodecError(f"{path}: {cls.__name__} has no field {name}")
-        missing = [name for name in hints if name not in given]
-        if missing:
-            raise CodecError(f"{path}: {cls.__name__} lacks {', '.join(missing)}")
-        return cls(**{name: self._decode(hints[name], v, f"{path}.{name}") for name, v in given.items()})
+            raise CodecError(f"{_shown(value)} where a {cls.__name__} is wanted")
+        try:
+            return cls(value.get("value"))
+        except ValueError:
+            raise CodecError(f"{cls.__name__} has no {_shown(value.get('value'))}") from None
 
-    def _field_types(self, cls: type) -> dict[str, object]:
-        if cls not in self._hints:
-            self._hints[cls] = typing.get_type_hints(cls, localns=self._names)
-        return self._hints[cls]
+    return decode
 
 
-def _plain(hint: object, value: Json, path: str) -> object:
+def _plain(hint: object, value: Json) -> object:
     if hint in (None, type(None)) and value is None:
         return None
     if hint is bool and isinstance(value, bool):
@@ -150,7 +201,7 @@ def _plain(hint: object, value: Json, path: str) -> object:
             return _NUMBERS[value]
     if hint is str and isinstance(value, str):
         return value
-    raise CodecError(f"{path}: {_shown(value)} where {getattr(hint, '__name__', hint)} is wanted")
+    raise CodecError(f"{_shown(value)} where {getattr(hint, '__name__', hint)} is wanted")
 
 
 def _shown(value: object) -> str:

@@ -108,7 +108,7 @@ def _built(
     plan: Plan, stem: str, program: Callable[[], TileProgram], place: _Place | None, compiled: list[str]
 ) -> Built:
     """One of several variants, from its own entry of the cache or compiled."""
-    if place and (body := place.read(stem)) and (kept := entry.decode_built(body)):
+    if place and (body := place.read(stem)) and (kept := entry.decode_built(body, plan)):
         return kept
     from tilegen.runtime.compiler import compile_plan
 

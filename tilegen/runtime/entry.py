@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tilegen.diagnostics.core import TilegenError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilegen.ir.tile import TileProgram
 
 _LEVEL = 1  # of compression: a fifth of the size, and reading takes no longer
-_NOT_OURS = (zlib.error, binascii.Error, ValueError, KeyError, TypeError, TilegenError)
+_NOT_OURS = (zlib.error, binascii.Error, ValueError, LookupError, TypeError, TilegenError)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def encode(title: str, program: TileProgram, plans: Sequence[Plan], built: Built
     return _packed({
         "title": title,
         "program": json.dumps(program_to_json(program)),
-        "plans": [plan_to_json(plan, None) for plan in plans] if built is None else [],
+        "plans": [plan_to_json(plan, None) for plan in plans],
         "built": _unmade(built) if built is not None else None,
     })  # fmt: skip
 
@@ -57,20 +57,20 @@ def decode(body: bytes) -> Entry | None:
     with suppress(*_NOT_OURS):
         value = _unpacked(body)
         plans = tuple(map(plan_from_json, value["plans"]))
-        built = None if plans else _made(value["built"])
-        return Entry(value["title"], (built.plan,) if built else plans, built, value["program"])
+        built = None if value["built"] is None else _made(plans[0], value["built"])
+        return Entry(value["title"], plans, built, value["program"])
     return None
 
 
 def encode_built(built: Built) -> bytes:
-    """One of several variants, without faults."""
+    """One of several variants, without faults; its plan is in the kernel's own entry."""
     return _packed(_unmade(built))
 
 
-def decode_built(body: bytes) -> Built | None:
-    """What `encode_built` was given, or None for anything that it did not write."""
+def decode_built(body: bytes, plan: Plan) -> Built | None:
+    """What `encode_built` was given, of this plan, or None for anything that it did not write."""
     with suppress(*_NOT_OURS):
-        return _made(_unpacked(body))
+        return _made(plan, _unpacked(body))
     return None
 
 
@@ -86,7 +86,7 @@ def _unmade(built: Built) -> dict[str, Any]:
     assert not built.diagnostics, "what has faults is not kept"
     compiled = built.compiled
     return {
-        "plan": plan_to_json(built.plan, None),
+        "notes": built.plan.notes,  # what its machine code added among them
         "cuda": built.cuda,
         "ptx": compiled.ptx,
         "cubin": base64.b64encode(compiled.cubin).decode(),
@@ -98,7 +98,7 @@ def _unmade(built: Built) -> dict[str, Any]:
     }
 
 
-def _made(value: dict[str, Any]) -> Built:
+def _made(plan: Plan, value: dict[str, Any]) -> Built:
     major, minor = value["nvrtc_version"]
     compiled = Compiled(
         ptx=value["ptx"],
@@ -108,4 +108,4 @@ def _made(value: dict[str, Any]) -> Built:
         seconds=value["seconds"],
         usage=tuple(Usage(**usage) for usage in value["usage"]),
     )
-    return Built(plan_from_json(value["plan"]), value["cuda"], compiled, value["sass"], ())
+    return Built(replace(plan, notes=tuple(value["notes"])), value["cuda"], compiled, value["sass"], ())
