@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from tests.passes.specs import sample
 from tests.plan.plans import attention, gemm
 from tilegen.inspect.budget import areas, budgets
 from tilegen.inspect.timeline import LOAD, Lane, timeline
 from tilegen.ir import plan as ir
+from tilegen.passes.pipeline import lower
 
-PLANS = {"gemm": gemm(stages=3, consumers=2), "attention": attention()}
+PLANS = {"gemm": gemm(stages=3, consumers=2), "attention": attention(), "by warps": lower(sample("gemm"), "sm_80")}
 
 
 def spans(lane: Lane, *kinds: str) -> list[tuple[int, int]]:

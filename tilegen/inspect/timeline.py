@@ -19,6 +19,7 @@ from tilegen.checks.regions import Regions
 from tilegen.checks.trials import trials
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_op_text import operation_text
+from tilegen.ir.plan_walk import parts
 from tilegen.ir.uniform import evaluate, symbols
 from tilegen.syntax.span import Span
 
@@ -28,11 +29,11 @@ LONGEST = 900  # units that are drawn
 SURVEYED = 400  # steps of one process that still make a picture
 LOOKED_AT = 64  # trial sizes, drawn at random: the same ones each time
 
-_FREE = ir.SetRegisters | ir.MmaFence | ir.MmaCommit | ir.StoreCommit | ir.FenceAsync  # take no time
+_FREE = ir.SetRegisters | ir.MmaFence | ir.MmaCommit | ir.StoreCommit | ir.CopyCommit | ir.FenceAsync  # take no time
 _FILLS = ir.Expect | ir.TmaLoad | ir.CopyTile | ir.SignalCopies
 _MOVES = _FILLS | ir.TmaStore | ir.StoreRows | ir.StoreVector | ir.LoadVector
 _SYNCHRONISES = ir.ArriveEmpty | ir.ArriveClean | ir.OrderPass | ir.OrderStart | ir.GroupSync
-_WAITS = ir.WaitFull | ir.WaitEmpty | ir.WaitClean | ir.OrderWait | ir.MmaWait | ir.StoreWait
+_WAITS = ir.WaitFull | ir.WaitEmpty | ir.WaitClean | ir.OrderWait | ir.MmaWait | ir.StoreWait | ir.CopyWait | ir.CtaSync
 
 _Slot = tuple[str, int, int]  # ring, part, position
 
@@ -105,7 +106,7 @@ def _rounds(plan: ir.Plan, steps: Iterable[Step]) -> int:
     """How many rings are filled more often than they are deep."""
     deepest: dict[str, int] = {}
     for step in steps:
-        if isinstance(step.operation, ir.Expect | ir.SignalCopies):
+        if isinstance(step.operation, ir.Expect | ir.SignalCopies | ir.CopyTile):
             slot = step.operation.slot
             deepest[slot.ring] = max(deepest.get(slot.ring, 0), step.cursors[slot.cursor])
     return sum(position >= plan.ring(name).depth for name, position in deepest.items())
@@ -129,7 +130,8 @@ class _Held:
 
 @dataclass
 class _Track:
-    """A process on its way through its steps. groups: when each group of its products, or of its stores, is over."""
+    """A process on its way through its steps. products, stores, copies: when each group of them is over; met: how often
+    it has met all others."""
 
     steps: list[Step]
     next: int = 0
@@ -140,6 +142,9 @@ class _Track:
     products: list[int] = field(default_factory=list)
     open_stores: list[int] = field(default_factory=list)
     stores: list[int] = field(default_factory=list)
+    open_copies: list[int] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)
+    met: int = 0
 
 
 class _Drawing:
@@ -152,6 +157,7 @@ class _Drawing:
         self._passes: dict[int, list[int]] = defaultdict(list)  # named barrier -> when turns were handed on
         self._taken: dict[int, int] = defaultdict(int)
         self._tensor_cores = 0  # free from then on
+        self._meetings: list[int] = []  # when all threads had come
         for step in steps:
             self._tracks.setdefault(step.process, _Track([])).steps.append(step)
             match step.operation:
@@ -207,7 +213,20 @@ class _Drawing:
                 return max(track.products[: max(len(track.products) - pending, 0)], default=0)
             case ir.StoreWait(pending):
                 return max(track.stores[: max(len(track.stores) - pending, 0)], default=0)
+            case ir.CopyWait(pending):
+                return max(track.copies[: max(len(track.copies) - pending, 0)], default=0)
+            case ir.CtaSync():
+                return self._meeting(track.met)
         return 0
+
+    def _meeting(self, number: int) -> int | None:
+        """When all processes have come to a meeting."""
+        if number < len(self._meetings):
+            return self._meetings[number]
+        for track in self._tracks.values():
+            if track.next == len(track.steps) or not isinstance(track.steps[track.next].operation, ir.CtaSync):
+                return None
+        return max(track.time for track in self._tracks.values())
 
     def _take(self, track: _Track, at: int) -> None:
         step = track.steps[track.next]
@@ -231,6 +250,14 @@ class _Drawing:
                 held.span = step.operation.span
                 arrived = end + LOAD if isinstance(step.operation, ir.TmaLoad | ir.CopyTile) else end
                 held.there = max(held.there or 0, arrived)
+                if isinstance(step.operation, ir.CopyTile):
+                    track.open_copies.append(arrived)
+            case ir.CopyCommit():
+                track.copies.append(max(track.open_copies, default=at))
+                track.open_copies = []
+            case ir.CtaSync():
+                self._meetings += [at] * (track.met == len(self._meetings))
+                track.met += 1
             case ir.WaitFull(slot) | ir.WaitClean(slot):
                 self._slots[self._slot(step, slot)].since.setdefault(step.process, at)
             case ir.ArriveEmpty(slot):
@@ -269,6 +296,12 @@ class _Drawing:
                 track.open_stores = []
             case ir.StoreWait(pending):
                 track.stores = track.stores[max(len(track.stores) - pending, 0) :]
+
+        for slot in parts(step.operation, ir.Slot):
+            if not isinstance(step.operation, _FILLS) and not self._plan.ring(slot.ring).barriers:
+                held = self._slots[self._slot(step, slot)]
+                held.since.setdefault(step.process, at)
+                held.until[step.process] = end
 
     def _slot(self, step: Step, slot: ir.Slot) -> _Slot:
         ring = self._plan.ring(slot.ring)
@@ -320,6 +353,6 @@ def _role_of(step: Step) -> int:
 def _kind(operation: ir.Operation) -> str:
     if isinstance(operation, _MOVES):
         return "move"
-    if isinstance(operation, ir.Mma):
+    if isinstance(operation, ir.AnyMma):
         return "product"
     return "sync" if isinstance(operation, _SYNCHRONISES) else "compute"
