@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilegen.checks.barriers import BarrierName, MBarrier, Meeting, TurnBarrier
 from tilegen.checks.clocks import Clock, Group
@@ -20,8 +21,7 @@ class StopRun(Exception):  # noqa: N818 - not an error of its own: the fault is 
     """The state after a fault says nothing about what follows."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """A step of the run that synchronises or moves data. `position`: the ring position, -1 without."""
 
     cta: int

@@ -114,12 +114,14 @@ class Process:
                 case _:
                     if self.machine.observe is not None:
                         self.machine.observe(Step(self.name, self.index, operation, here, dict(self.cursors)))
-                    site = Site(self.name, operation, here)
                     if not self.accumulators.run(operation, values):
-                        self.machine.fault(Code.PIPELINE_ACCUMULATOR, site)
+                        self.machine.fault(Code.PIPELINE_ACCUMULATOR, Site(self.name, operation, here))
+                    if isinstance(operation, _IN_REGISTERS):
+                        continue
+                    site = Site(self.name, operation, here)
                     if isinstance(operation, _WAITS):
                         yield from self._step(operation, site)
-                    elif not isinstance(operation, _IN_REGISTERS):
+                    else:
                         self._effect(operation, site)
 
     def _step(self, operation: ir.Operation, site: Site) -> Iterator[Waiting]:

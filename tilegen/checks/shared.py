@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilegen.checks.clocks import Clock, Stamps
 from tilegen.diagnostics.catalogue import Code
@@ -11,8 +12,7 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """An operation as one process runs it."""
 
     process: str
@@ -28,8 +28,7 @@ class Flight:
     pieces: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Write:
+class _Write(NamedTuple):
     """`stamps`: known to those for whom the write has happened. `content`: what the bytes now are."""
 
     site: Site

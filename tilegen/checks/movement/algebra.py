@@ -12,6 +12,7 @@ from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cuts
 from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, Where, entries, function
 from tilegen.checks.movement.kinds import ANY, LIVE, OWN, Kind
+from tilegen.checks.movement.outlines import DECISIONS, Outlines
 from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
 from tilegen.checks.movement.values import Taken, Value, merged, overlap
 from tilegen.diagnostics.catalogue import Code
@@ -22,7 +23,6 @@ from tilegen.ir.uniform import Uniform
 
 # (code, the fields of its message, the operations that led there)
 Report = Callable[..., None]
-_DECISIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
 _LINEAR = frozenset(("add", "sub", "neg", "mul", "fma", "select", "max", "min"))
 
 
@@ -31,6 +31,7 @@ class Algebra:
     """`item`: the declaration at the sizes at hand, changed with each work item. `number`: evaluates uniforms."""
 
     cuts: Cuts
+    outlines: Outlines
     item: Item
     report: Report
     number: Callable[[Uniform], int]
@@ -79,15 +80,32 @@ class Algebra:
 
     def evaluate(self, e: ir.ElementExpr, held: Mapping[str, Value]) -> Value:
         """An element expression over fragments and named numbers."""
+        outline = self.outlines.of(e)
+        leaves = {n: held[n] if n in held else self.uniform(kd.LIVE) for n in outline.names}
+        if not isinstance(e, ir.Compute) or not leaves or any(v.sums for v in leaves.values()):
+            return self._evaluated(e, leaves)
+        key = (id(e), *((id(v.cut), v.kinds, _along_columns(v)) for v in leaves.values()))
+        if key not in self.outlines.regions:
+            made = self._evaluated(e, leaves)
+            self.outlines.regions[key] = made.cut, made.kinds
+            return made
+        cut, kinds = self.outlines.regions[key]
+        every = list(leaves.values())
+        tops: frozenset[Taken] = frozenset().union(*(leaves[n].tops for n in outline.tops))
+        done: frozenset[str] = frozenset().union(*(leaves[n].done for n in outline.done))
+        trail = every[0].trail if len(every) == 1 else merged(*(v.trail for v in every))
+        return Value(self.unify(every), cut, kinds, frozenset(), tops, done, trail)
+
+    def _evaluated(self, e: ir.ElementExpr, leaves: Mapping[str, Value]) -> Value:
         match e:
             case ir.Element(name) | ir.Value(name):
-                return held[name] if name in held else self.uniform(kd.LIVE)
+                return leaves[name]
             case ir.Literal(value):
                 return self.constant(value)
             case ir.IntValue() | ir.Place() | ir.Past() | ir.Coordinate():
                 return self.uniform(kd.FINITE_LIVE)
             case ir.Compute(op, args):
-                values = [self.evaluate(a, held) for a in args]
+                values = [self._evaluated(a, leaves) for a in args]
                 if op in ("mul", "fma"):  # a factor of 0 that the spec writes makes the spec's value
                     zeros = [a == ir.Literal(0.0) for a in args]
                     values = [self.uniform(kd.FINITE_LIVE) if z else v for z, v in zip(zeros, values, strict=True)]
@@ -103,14 +121,14 @@ class Algebra:
         sums, done = self._sums(op, args)
         tops: frozenset[Taken] = frozenset().union(*(a.tops for a in args))
         trail = args[0].trail if len(args) == 1 else merged(*(a.trail for a in args))
-        if op in _DECISIONS:
+        if op in DECISIONS:
             tops = frozenset()
         return Value(self.unify(args), cut, tuple(kd.apply(op, tuple(k)) for k in kinds), sums, tops, done, trail)
 
     def _sums(self, op: str, args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
         """What sums in the result have taken in, and which are complete."""
         done: frozenset[str] = frozenset().union(*(a.done for a in args))
-        if op in _DECISIONS:
+        if op in DECISIONS:
             return frozenset(), frozenset()
         if op in ("fma", "fma_oob"):
             sums, done = self._sums("mul", args[:2])
@@ -328,10 +346,14 @@ class Algebra:
         return [env for env in found if env is not None]
 
 
+def _along_columns(value: Value) -> bool:
+    return value.cut.shape[1] > 1 or any(p.along == COL for _, p in value.env)
+
+
 def _of_a_row(value: Value) -> tuple[Kind, ...]:
     """Kinds of a factor. What is one number a row may be taken for finite: where it is not, its row holds no number
     anyway. An element at a position that the row does not see may not."""
-    if value.cut.shape[1] > 1 or any(p.along == COL for _, p in value.env):
+    if _along_columns(value):
         return value.kinds
     return tuple(kd.FINITE_LIVE if k == LIVE else k for k in value.kinds)
 

@@ -21,6 +21,8 @@ from tilegen.ir.tile import Affine, Apply, Cast, Clause, Expr, Fold, Index, Numb
 Array = npt.NDArray[Any]
 Where = tuple[Affine, ...]
 
+_ALL: Array = np.ones((1, 1), np.bool_)
+_NONE: Array = np.zeros((1, 1), np.bool_)
 DEAD, LIVE, IGNORED = 0, 1, 2  # IGNORED: in a row that no output has
 _MIX = (2654435761, 40503, 97, 31, 7)
 _OPS: dict[str, Any] = {
@@ -272,19 +274,18 @@ class Item:
     # ---- the domain ----
 
     def live(self, env: Env, rows: str = ROW, cols: str = COL) -> Array:
-        """Which points of two directions the domain holds, of what stands along other directions nothing."""
+        """Which points of two directions the domain holds, of what stands along other directions nothing. One number
+        where they are all alike, which is soon known of most."""
         held = {a: p for a, p in env if p.along in (rows, cols, U)}
+        sure = self._alike(held)
+        if sure is not None:
+            return _ALL if sure else _NONE
         out: Array = np.ones((1, 1), np.bool_)
         for axis, pos in held.items():
             at = _array(pos, rows)
             out = out & (at >= 0) & (at < self.extents[axis])
-        for clause in self.declared.clauses:
-            if not self._guards[id(clause)]:
-                continue
-            places = {a: self.axes.lookup(held, a) for a in clause.axes}
-            if any(p is None for p in places.values()):
-                continue
-            arrays = {a: _array(p, rows) for a, p in places.items() if p is not None}
+        for clause, places in self._clauses(held):
+            arrays = {a: _array(p, rows) for a, p in places.items()}
             either: Array = np.zeros((1, 1), np.bool_)
             for alternative in clause.alternatives:
                 every: Array = np.ones((1, 1), np.bool_)
@@ -293,6 +294,38 @@ class Item:
                 either = either | every
             out = out & either
         return out
+
+    def _clauses(self, held: Mapping[str, Pos]) -> Iterator[tuple[Clause, dict[str, Pos]]]:
+        """The clauses that speak of these axes alone, with the positions that they speak of."""
+        for clause in self.declared.clauses:
+            if self._guards[id(clause)]:
+                places = {a: self.axes.lookup(held, a) for a in clause.axes}
+                known = {a: p for a, p in places.items() if p is not None}
+                if len(known) == len(places):
+                    yield clause, known
+
+    def _alike(self, held: Mapping[str, Pos]) -> bool | None:
+        """Whether the domain holds all of these points, or none of them, by the ends of each axis; None: not known."""
+        ends = {a: p.ends() for a, p in held.items()}
+        if any(last < 0 or first >= self.extents[a] for a, (first, last) in ends.items()):
+            return False
+        whole = all(first >= 0 and last < self.extents[a] for a, (first, last) in ends.items())
+        for clause, places in self._clauses(held):
+            spans = [[self._span(member, places) for member in alternative] for alternative in clause.alternatives]
+            if all(any(most < 0 for _, most in alternative) for alternative in spans):
+                return False
+            whole = whole and any(all(least >= 0 for least, _ in alternative) for alternative in spans)
+        return True if whole else None
+
+    def _span(self, member: Affine | Expr, places: Mapping[str, Pos]) -> tuple[int, int]:
+        """What a condition is at least and at most, if it is affine."""
+        if not isinstance(member, Affine):
+            return -1, 0
+        least = most = member.offset.evaluate(self.values)
+        for axis, factor in member.terms:
+            one, other = (factor * end for end in places[axis].ends())
+            least, most = least + min(one, other), most + max(one, other)
+        return least, most
 
     def _holds(self, member: Affine | Expr, arrays: Mapping[str, Array], held: dict[str, Pos], rows: str) -> Array:
         if isinstance(member, Affine):
@@ -339,9 +372,10 @@ class Item:
         output."""
         key = (self.short(env, rows, cols), rows, cols, shape)
         if key not in self._states:
-            whole = np.broadcast_to(self.live(env, rows, cols), shape)
-            row = np.broadcast_to(self.live(tuple((a, p) for a, p in env if p.along != cols), rows, cols), shape)
-            self._states[key] = self.cuts.of(np.where(row, whole, IGNORED).astype(np.int64))
+            whole = self.live(env, rows, cols)
+            row = self.live(tuple((a, p) for a, p in env if p.along != cols), rows, cols)
+            state = np.where(row, whole, IGNORED).astype(np.int64)
+            self._states[key] = self.cuts.of(state if state.size == 1 else np.broadcast_to(state, shape))
         return self._states[key]
 
     def short(self, env: Env, *directions: str) -> tuple[object, ...]:
@@ -358,7 +392,7 @@ class Item:
             extent = self.extents[axis]
             row = self.live(rows)
             points = self.live((*rows, (axis, Pos(COL, 0, tuple(range(max(extent, 1)))))))
-            some: Array = np.any(points & row, axis=0)
+            some = np.broadcast_to(np.any(points & row, axis=0), max(extent, 1))
             self._needs[key] = frozenset(np.flatnonzero(some[:extent]).tolist())
         return self._needs[key]
 

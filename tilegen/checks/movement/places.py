@@ -21,6 +21,13 @@ class Pos:
     def shifted(self, by: int) -> Pos:
         return Pos(self.along, self.base + by, self.offsets)
 
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest."""
+        if len(self.offsets) == 1:
+            at = self.base + self.offsets[0]
+            return at, at
+        return self.base + min(self.offsets), self.base + max(self.offsets)
+
     def extended(self, count: int) -> Pos:
         """So many of them, those behind the last one after the other."""
         last = self.offsets[-1]

@@ -20,6 +20,7 @@ from tilegen.checks.movement.boxes import Box, Layouts, MixedBoxes, Tile
 from tilegen.checks.movement.cuts import Cuts
 from tilegen.checks.movement.declared import Array, Declared, Item, UnknownError, start_symbol
 from tilegen.checks.movement.kinds import ANY, LIVE, POSITIVE, is_any
+from tilegen.checks.movement.outlines import Outlines
 from tilegen.checks.movement.outputs import Outputs
 from tilegen.checks.movement.places import COL, ROW, K, Pos, turned
 from tilegen.checks.movement.products import Products, window
@@ -64,7 +65,7 @@ class Movement:
 
     def __init__(self, plan: ir.Plan, declared: Declared) -> None:
         self.plan, self.declared = plan, declared
-        self.cuts = Cuts()
+        self.cuts, self.outlines = Cuts(), Outlines()
         self.layouts = Layouts(plan)
         self.found = Found()
         self.numbers = Numbers()
@@ -187,7 +188,7 @@ class _Walker:
         self.mended: set[tuple[str, tuple[int, ...]]] = set()
         self.at: tuple[ir.Operation, Path] | None = None
         first = movement.item({**symbols, **self._a_sequence()}, symbols)
-        self.algebra = Algebra(movement.cuts, first, self.report, self.number)
+        self.algebra = Algebra(movement.cuts, movement.outlines, first, self.report, self.number)
         self.products = Products(self.algebra, movement.tiles)
         self.outputs = Outputs(self.algebra, self.number, extents, counts)
         for p in movement.plan.params:
