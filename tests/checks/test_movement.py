@@ -128,7 +128,7 @@ def unshifted(o: ir.Map) -> ir.Map:
 def judged_at(plan: ir.Plan, program: TileProgram, sizes: dict[str, int]) -> set[str]:
     movement = Movement(plan, Declared(program))
     ctas = evaluate(plan.grid, sizes)
-    movement.run(sizes, list(range(ctas)), ctas, True)
+    movement.run(sizes, range(ctas), ctas)
     return {d.code for d in movement.found.diagnostics.values()}
 
 

@@ -6,11 +6,13 @@ What a plan does to its barriers depends on nothing else, so runs that go the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tilegen.checks.compiled import Numbers
 from tilegen.checks.items import cluster_of, items, names_of
 from tilegen.ir import plan as ir
-from tilegen.ir.plan_walk import body_of
+from tilegen.ir.plan_walk import body_of, uniforms
+from tilegen.ir.uniform import symbols
 
 
 class Paths:
@@ -18,7 +20,8 @@ class Paths:
 
     def __init__(self, plan: ir.Plan, numbers: Numbers) -> None:
         self._plan, self._number = plan, numbers
-        self._turns: dict[int, bool] = {}  # operations by id: the plan keeps them
+        self._ways = [(role, _steering(role.body)) for role in plan.roles]
+        self._turns: dict[int, bool] = {}  # operations by id: the ways keep them
 
     def of(self, symbols: Mapping[str, int], cta: int, ctas: int) -> tuple[int, ...]:
         """The way of every role and warpgroup, in each CTA of the cluster: rounds of loops, branches, products that
@@ -26,9 +29,9 @@ class Paths:
         return tuple(
             step
             for each in cluster_of(self._plan, cta)
-            for role in self._plan.roles
+            for role, body in self._ways
             for group in range(role.warpgroups)
-            for step in self._body(role.body, names_of(self._plan, symbols, each, group), symbols, each, ctas)
+            for step in self._body(body, names_of(self._plan, symbols, each, group), symbols, each, ctas)
         )
 
     def _body(
@@ -71,3 +74,35 @@ def _turns(o: ir.Operation) -> bool:
     if isinstance(o, ir.If | ir.For):
         return True
     return (isinstance(o, ir.Mma) and not isinstance(o.zero, bool)) or any(map(_turns, body_of(o)))
+
+
+def _steering(body: tuple[ir.Operation, ...]) -> tuple[ir.Operation, ...]:
+    """What decides the way: loops, branches, products that overwrite on a condition, and names that these ask for."""
+
+    def asked(o: ir.Operation) -> frozenset[str]:
+        return frozenset().union(*map(symbols, uniforms(o)))
+
+    def kept(body: tuple[ir.Operation, ...], names: frozenset[str] | None) -> Iterator[ir.Operation]:
+        """names: those that are asked for, None: all."""
+        for o in body:
+            if isinstance(o, ir.If | ir.For | ir.Work):
+                yield replace(o, body=tuple(kept(o.body, names)))
+            elif isinstance(o, ir.Let):
+                if names is None or o.name in names:
+                    yield o
+            elif isinstance(o, ir.Mma) and not isinstance(o.zero, bool):
+                yield o
+
+    def inside(body: tuple[ir.Operation, ...]) -> Iterator[ir.Operation]:
+        for o in body:
+            yield o
+            yield from inside(body_of(o))
+
+    way = tuple(kept(body, None))
+    every = list(inside(way))
+    names = frozenset().union(*(asked(o) for o in every if not isinstance(o, ir.Let)))
+    while True:
+        more = names.union(*(asked(o) for o in every if isinstance(o, ir.Let) and o.name in names))
+        if more == names:
+            return tuple(kept(body, names))
+        names = more

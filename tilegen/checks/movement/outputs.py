@@ -10,52 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.checks.movement import kinds as kd
-from tilegen.checks.movement.algebra import Algebra, digits, words
+from tilegen.checks.movement.algebra import Algebra, words
 from tilegen.checks.movement.boxes import Tile
 from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, pos_of
+from tilegen.checks.movement.stored import Part, box_at, rows_at, vector_at
 from tilegen.checks.movement.values import Value
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
-from tilegen.ir.plan_rules.shapes import ROWS
 from tilegen.ir.uniform import Uniform
 
 Array = npt.NDArray[Any]
 _DEFINED, _ELSE = 1, 2  # elements that are stored: points of the domain, and others
-Part = tuple[list[Array], Array]  # coordinates, a dimension each, and which elements go there
 
 
 @dataclass
 class Outputs:
-    """`counts`: how often each element of each output was stored, where all CTAs are run."""
-
     algebra: Algebra
     number: Callable[[Uniform], int]
-    extents: dict[str, tuple[int, ...]]
-    counts: dict[str, Array] | None = None
     staged: dict[tuple[str, int], list[tuple[ir.TmaStore, Tile, Value]]] = field(default_factory=dict)
 
     def rows(self, o: ir.StoreRows, value: Value, width: int) -> None:
-        rows, cols = np.arange(ROWS)[:, None], np.arange(width)[None, :]
-        at, stored = self._rows(o.index, o.shared, o.row_dim, o.row_limit, rows)
-        at[o.col_dim] = at[o.col_dim] + cols
-        self._check(o, o.tensor, value, [(at, stored & (at[o.col_dim] < self.number(o.col_limit)))])
+        self._check(o, o.tensor, value, [rows_at(o, width, self.number)])
 
     def vector(self, o: ir.StoreVector, value: Value) -> None:
-        at, stored = self._rows(o.index, o.shared, o.dim, o.limit, np.arange(ROWS)[:, None])
-        self._check(o, o.tensor, value, [(at, stored)])
-
-    def _rows(
-        self, index: tuple[Uniform, ...], shared: tuple[ir.RowStep, ...], dim: int, limit: Uniform, rows: Array
-    ) -> Part:
-        at: list[Array] = [np.asarray(self.number(i)).reshape(1, 1) for i in index]
-        if not shared:
-            at[dim] = at[dim] + rows
-            return at, at[dim] < self.number(limit)
-        stored: Array = np.ones(rows.shape, np.bool_)
-        for step in shared:
-            at[step.dim] = at[step.dim] + digits(step.digit, rows)
-            stored = stored & (at[step.dim] < self.number(step.limit))
-        return at, stored
+        self._check(o, o.tensor, value, [vector_at(o, self.number)])
 
     def box(self, o: ir.TmaStore, group: int, tile: Tile, value: Value) -> None:
         self.staged.setdefault((o.buffer, group), []).append((o, tile, value))
@@ -64,11 +42,7 @@ class Outputs:
         """The boxes of a group together."""
         for boxes in self.staged.values():
             o, first, value = boxes[0]
-            parts: list[Part] = []
-            for _, tile, _ in boxes:
-                inside = np.asarray(tile.rows)[:, None] & np.asarray(tile.cols)[None, :] & tile.covered
-                parts.append(([_coordinates(place) for place in tile.dims], inside))
-            self._check(o, first.tensor, value, parts)
+            self._check(o, first.tensor, value, [box_at(tile) for _, tile, _ in boxes])
         self.staged.clear()
 
     def _check(self, o: ir.Operation, tensor: str, value: Value, parts: list[Part]) -> None:
@@ -99,15 +73,6 @@ class Outputs:
         missing = [axis for axis in sorted(sums - value.done) if item.needed(rows, axis)]
         if missing and not (free and any(not item.needed(rows, axis) for axis in sums | tops)):
             a.report(Code.MOVEMENT_FOLD, trail, why=f"no sum over `{missing[0]}` is in what is stored")
-        if self.counts is not None:
-            self._count(tensor, parts)
-
-    def _count(self, tensor: str, parts: list[Part]) -> None:
-        assert self.counts is not None
-        for at, inside in parts:
-            for place, extent in zip(at, self.extents[tensor], strict=True):
-                inside = inside & (place >= 0) & (place < extent)
-            self.counts[tensor][tuple(np.broadcast_to(place, inside.shape)[inside] for place in at)] += 1
 
     def _folds_something(self, env: Env, tensor: str, rows: Array) -> bool:
         """Whether some of these rows fold over a position of their domain. Those that do not hold what a fold begins
@@ -149,7 +114,7 @@ class Outputs:
             pos = item.coordinate(entry, env)
             if pos is None:
                 return Code.MOVEMENT_PLACE, "a value without a position there", f"one for each position of {tensor}"
-            wanted.append(_wide(pos, shape[1]))
+            wanted.append(pos.array(shape[1]))
         key = (item.short(env, ROW, COL), shape)
         if key not in item.stored:
             item.stored[key] = _padded(np.broadcast_to(item.live(env), (shape[0], _width(env, shape[1]))), shape[1])
@@ -204,22 +169,6 @@ class Outputs:
             ):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted=words(empty), tensor=tensor)
                 return
-
-
-def _coordinates(place: Pos | tuple[Pos, Pos, int]) -> Array:
-    if isinstance(place, Pos):
-        return _wide(place, 1)
-    return _wide(place[0], 1) * place[2] + _wide(place[1], 1)
-
-
-def _wide(pos: Pos, width: int) -> Array:
-    """Positions as an array that broadcasts over a fragment; -1 in columns behind them."""
-    at = np.asarray(pos.offsets, np.int64) + pos.base
-    if pos.along == ROW:
-        return at[:, None]
-    if pos.along == COL:
-        return (np.pad(at, (0, width - len(at)), constant_values=-1) if len(at) < width else at)[None, :]
-    return at.reshape(1, 1)
 
 
 def _padded(live: Array, width: int) -> Array:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from tilegen.ir.tile import TileProgram
 
 U, ROW, COL, K = "u", "row", "col", "k"  # the same everywhere; along rows; along columns; along what is contracted
@@ -20,6 +23,15 @@ class Pos:
 
     def shifted(self, by: int) -> Pos:
         return Pos(self.along, self.base + by, self.offsets)
+
+    def array(self, width: int) -> npt.NDArray[np.int64]:
+        """As an array that broadcasts over a fragment of so many columns; -1 in columns behind the last."""
+        at = np.asarray(self.offsets, np.int64) + self.base
+        if self.along == ROW:
+            return at[:, None]
+        if self.along == COL:
+            return np.pad(at, (0, max(width - len(at), 0)), constant_values=-1)[None, :]
+        return at.reshape(1, 1)
 
     def ends(self) -> tuple[int, int]:
         """The least and the largest."""

@@ -5,7 +5,7 @@ When things happen is the pipeline's affair (`checks/pipeline.py`): here a slot 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -24,6 +24,7 @@ from tilegen.checks.movement.outlines import Outlines
 from tilegen.checks.movement.outputs import Outputs
 from tilegen.checks.movement.places import COL, ROW, K, Pos, turned
 from tilegen.checks.movement.products import Products, window
+from tilegen.checks.movement.stored import Counts
 from tilegen.checks.movement.values import Value
 from tilegen.checks.sequences import starts_of
 from tilegen.diagnostics.catalogue import Code, fault
@@ -77,26 +78,38 @@ class Movement:
         self._items: dict[tuple[tuple[str, int], ...], Item] = {}
         self.positive = {s.name for s in declared.program.scalars if s.constraint and _positive(s.constraint)}
 
-    def run(self, symbols: Mapping[str, int], ctas: list[int], count: int, whole: bool = False) -> None:
-        """Run these CTAs. whole: they are all, so that each element of each output is stored once."""
-        counts = None
-        extents = {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors}
-        if whole:
-            counts = {t.name: np.zeros(extents[t.name], np.int64) for t in self.plan.tensors if t.output}
+    def run(self, symbols: Mapping[str, int], ctas: Iterable[int], count: int) -> None:
+        """Run these CTAs of a launch of `count`."""
+        extents = self._extents(symbols)
         for cluster in dict.fromkeys(cluster_of(self.plan, cta) for cta in ctas):
             slots = [Slots() for _ in cluster]
             for index, role in enumerate(self.plan.roles):
                 for cta, group in product(cluster, range(role.warpgroups)):
-                    walker = _Walker(self, role, index, group, cta, count, symbols, slots, extents, counts)
+                    walker = _Walker(self, role, index, group, cta, count, symbols, slots, extents)
                     try:
                         walker.body(role.body, ("role", index))
                     except UnknownError as unknown:
                         self.found.unknown[str(unknown)] = None
                     except ZeroDivisionError:
                         walker.report(Code.DIVISION_BY_ZERO, ())
-        for name, each in (counts or {}).items():
-            if not self.found.unknown:  # else some of what is stored was not seen
-                self._stored_once(name, each)
+
+    def count(self, symbols: Mapping[str, int], ctas: int) -> None:
+        """Report what all CTAs of a launch together do not write once."""
+        counts = Counts(self.plan, self.layouts, self.numbers, symbols, self._extents(symbols))
+        try:
+            found = counts.of(ctas)
+        except ZeroDivisionError:
+            assert counts.at is not None
+            self.found.diagnostics.setdefault(
+                (Code.DIVISION_BY_ZERO, ()),
+                fault(Code.DIVISION_BY_ZERO, counts.at.span, who="a CTA", statement=counts.at.statement),
+            )
+            return
+        for name, each in found.items():
+            self._stored_once(name, each)
+
+    def _extents(self, symbols: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        return {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors}
 
     def _stored_once(self, tensor: str, counts: Array) -> None:
         found = np.unique(counts)
@@ -171,7 +184,6 @@ class _Walker:
         symbols: Mapping[str, int],
         slots: list[Slots],  # of the CTAs that run together, by rank
         extents: dict[str, tuple[int, ...]],
-        counts: dict[str, Array] | None,
     ) -> None:
         self.m, self.plan, self.role, self.group = movement, movement.plan, role, group
         self.cta, self.ctas, self.symbols = cta, ctas, symbols
@@ -190,7 +202,7 @@ class _Walker:
         first = movement.item({**symbols, **self._a_sequence()}, symbols)
         self.algebra = Algebra(movement.cuts, movement.outlines, first, self.report, self.number)
         self.products = Products(self.algebra, movement.tiles)
-        self.outputs = Outputs(self.algebra, self.number, extents, counts)
+        self.outputs, self.extents = Outputs(self.algebra, self.number), extents
         for p in movement.plan.params:
             if isinstance(p, ir.ScalarParam):
                 self.held[p.name] = self.algebra.uniform(POSITIVE if p.name in movement.positive else LIVE)
@@ -486,7 +498,7 @@ class _Walker:
         """Report elements, `count` along a dimension, that lie outside a tensor."""
         if count <= 0:
             return
-        for n, (at, extent) in enumerate(zip(index, self.outputs.extents[tensor], strict=True)):
+        for n, (at, extent) in enumerate(zip(index, self.extents[tensor], strict=True)):
             last = at + count - 1 if n == dim else at
             if at < 0 or last >= extent:
                 got, wanted = f"{at} … {last} of dimension {n}", f"0 … {extent - 1}"
