@@ -82,7 +82,8 @@ class Algebra:
         """An element expression over fragments and named numbers."""
         outline = self.outlines.of(e)
         leaves = {n: held[n] if n in held else self.uniform(kd.LIVE) for n in outline.names}
-        if not isinstance(e, ir.Compute) or not leaves or any(v.sums for v in leaves.values()):
+        sums = self.outlines.sums(e, tuple(n for n, v in leaves.items() if v.sums))
+        if not isinstance(e, ir.Compute) or not leaves or sums is None:
             return self._evaluated(e, leaves)
         key = (id(e), *((id(v.cut), v.kinds, _along_columns(v)) for v in leaves.values()))
         if key not in self.outlines.regions:
@@ -91,10 +92,14 @@ class Algebra:
             return made
         cut, kinds = self.outlines.regions[key]
         every = list(leaves.values())
+        trail = every[0].trail if len(every) == 1 else merged(*(v.trail for v in every))
+        envs = self.unify(every)
         tops: frozenset[Taken] = frozenset().union(*(leaves[n].tops for n in outline.tops))
         done: frozenset[str] = frozenset().union(*(leaves[n].done for n in outline.done))
-        trail = every[0].trail if len(every) == 1 else merged(*(v.trail for v in every))
-        return Value(self.unify(every), cut, kinds, frozenset(), tops, done, trail)
+        for name, own in sums.used:
+            whole = self.finish(replace(leaves[name], envs=envs, trail=trail))
+            done |= whole.done if own else frozenset()
+        return Value(envs, cut, kinds, leaves[sums.kept].sums if sums.kept else frozenset(), tops, done, trail)
 
     def _evaluated(self, e: ir.ElementExpr, leaves: Mapping[str, Value]) -> Value:
         match e:
@@ -186,7 +191,9 @@ class Algebra:
             raise UnknownError("a sum taken in by blocks of two axes")
         for n, axis in enumerate(axes):
             needed = self.item.needed(tuple(x for x in value.env if x[1].along in (ROW, U)), axis)
-            missing = needed - {p for b in boxes for p in range(b[n][1], b[n][2])}
+            if not needed or _reach(needed[0], (b[n][1:] for b in boxes)) > needed[-1]:
+                continue
+            missing = set(needed) - {p for b in boxes for p in range(b[n][1], b[n][2])}
             if missing:
                 yield f"`{axis}` from {min(missing)} on is left out of the sum"
 
@@ -396,6 +403,15 @@ def _folded(met: list[tuple[Kind, int]], fold: str) -> Kind:
         found = kd.worst(kinds)
         return OWN if kd.is_live(found) else found
     return LIVE
+
+
+def _reach(first: int, spans: Iterable[tuple[int, int]]) -> int:
+    """How far spans go from a position on without a gap."""
+    end = first
+    for start, after in sorted(spans):
+        if start <= end:
+            end = max(end, after)
+    return end
 
 
 def _axes(box: Taken) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ class Layouts:
     def __init__(self, plan: ir.Plan) -> None:
         self._plan = plan
         self._patterns: dict[tuple[object, ...], tuple[Array, ...]] = {}
+        self._lines: dict[int, tuple[_Line, ...]] = {}  # of a pattern, by what it covers
         self._whole: dict[str, Array] = {}  # of a buffer: all its elements
 
     def tile(self, buffer: ir.Buffer, boxes: Sequence[Box], values: Mapping[str, int]) -> Tile:
@@ -147,6 +148,8 @@ class Layouts:
     ) -> Tile:
         shape = self._plan.tensor(d.tensor)
         extents = [evaluate(e, values) for e in shape.dims]
+        if all(dim.part is None for dim in d.dims):
+            return self._plain(d, base, covered, places, extents)
         rows_in: Array = np.ones(covered.shape[0], np.bool_)
         cols_in: Array = np.ones(covered.shape[1], np.bool_)
         found: dict[int, dict[str, tuple[Array, Array, int]]] = {}
@@ -180,6 +183,39 @@ class Layouts:
             dims.append(_pos(outer[0] * unit + inner[0], outer[1] * unit + inner[1]))
         corner = tuple(x.base if isinstance(x, Pos) else x[0].base * x[2] + x[1].base for x in dims)
         return Tile(d.tensor, tuple(dims), tuple(rows_in.tolist()), tuple(cols_in.tolist()), covered, d.fill, corner)
+
+    def _plain(
+        self, d: ir.Descriptor, base: tuple[int, ...], covered: Array, places: list[Array], extents: list[int]
+    ) -> Tile:
+        """Where each dimension of the map is one of the tensor: the same tile elsewhere is shifted."""
+        if id(covered) not in self._lines:
+            self._lines[id(covered)] = tuple(_Line.of(*places[2 * n : 2 * n + 2]) for n in range(len(d.dims)))
+        inside = {ROW: (True,) * covered.shape[0], COL: (True,) * covered.shape[1]}
+        dims = [Pos(U, 0)] * len(extents)
+        for n, (dim, line) in enumerate(zip(d.dims, self._lines[id(covered)], strict=True)):
+            pos = dims[dim.dim] = line.pos.shifted(base[n])
+            extent = extents[dim.dim]
+            if base[n] + line.least < 0 or base[n] + line.most >= extent:
+                at = pos.all() if pos.along != U else pos.all() * covered.shape[0]
+                along = COL if pos.along == COL else ROW
+                inside[along] = tuple(a and 0 <= p < extent for a, p in zip(inside[along], at, strict=True))
+        return Tile(d.tensor, tuple(dims), inside[ROW], inside[COL], covered, d.fill, tuple(p.base for p in dims))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The positions of one dimension of a map in a pattern that begins at 0, and the least and the most of them."""
+
+    pos: Pos
+    least: int
+    most: int
+
+    @staticmethod
+    def of(rows: Array, cols: Array) -> _Line:
+        if cols.any() and (rows != rows[0]).any():
+            raise MixedBoxes  # one dimension along rows and columns at once
+        pos = _pos(rows, cols)
+        return _Line(pos, *pos.ends())
 
 
 def _pos(rows: Array, cols: Array) -> Pos:

@@ -41,9 +41,8 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
             "sm_count": -(-trial["sm_count"] * ITEMS // 2),
         }  # two items a CTA show what one leaves behind
         ctas = evaluate(plan.grid, symbols)
-        few = ctas <= MOST_CTAS
-        movement.run(symbols, sorted({0, ctas // 2 if few else 0, ctas - 1} & set(range(ctas))), ctas)
-        if few:
+        movement.run(symbols, sorted({0, ctas - 1} & set(range(ctas))), ctas)
+        if ctas <= MOST_CTAS:
             movement.count(symbols, ctas)
     return Judgement(tuple(movement.found.diagnostics.values()), tuple(movement.found.unknown))
 

@@ -206,7 +206,7 @@ class Item:
         self._states: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}
         self.regions: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}  # of parts of tiles
         self.stored: dict[tuple[object, ...], Array] = {}  # elements of outputs that exist
-        self._needs: dict[tuple[object, ...], frozenset[int]] = {}
+        self._needs: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._of_clauses = frozenset(a for c in declared.clauses for a in self._related(c.axes))
 
     def _related(self, axes: Iterable[str]) -> Iterator[str]:
@@ -384,8 +384,8 @@ class Item:
         kept = tuple((a, p) for a, p in env if p.along in directions or (p.along == U and a in self._of_clauses))
         return (inside, kept)
 
-    def needed(self, env: Env, axis: str) -> frozenset[int]:
-        """Positions along an axis that some live row of a value's folds over it must take in."""
+    def needed(self, env: Env, axis: str) -> tuple[int, ...]:
+        """Positions along an axis that some live row of a value's folds over it must take in, in their order."""
         rows = tuple((a, p) for a, p in env if p.along in (ROW, U))
         key = (axis, self.short(rows, ROW))
         if key not in self._needs:
@@ -393,7 +393,7 @@ class Item:
             row = self.live(rows)
             points = self.live((*rows, (axis, Pos(COL, 0, tuple(range(max(extent, 1)))))))
             some = np.broadcast_to(np.any(points & row, axis=0), max(extent, 1))
-            self._needs[key] = frozenset(np.flatnonzero(some[:extent]).tolist())
+            self._needs[key] = tuple(np.flatnonzero(some[:extent]).tolist())
         return self._needs[key]
 
 

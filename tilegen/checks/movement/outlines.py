@@ -23,17 +23,73 @@ class Outline:
     done: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Sums:
+    """What becomes of the unfinished sums that leaves hold. kept: the leaf whose sums are the value's; used: leaves
+    whose sums are used as whole ones, and whether the value's own are made of them."""
+
+    kept: str | None
+    used: tuple[tuple[str, bool], ...]
+
+
 @dataclass
 class Outlines:
     """Expressions are known by identity: a plan keeps its own. regions: what one has made of leaves cut so."""
 
     regions: dict[tuple[object, ...], tuple[Cut, tuple[Kind, ...]]] = field(default_factory=dict)
     _known: dict[int, Outline] = field(default_factory=dict)
+    _sums: dict[tuple[int, tuple[str, ...]], Sums | None] = field(default_factory=dict)
 
     def of(self, e: ir.ElementExpr) -> Outline:
         if id(e) not in self._known:
             self._known[id(e)] = _outline(e)
         return self._known[id(e)]
+
+    def sums(self, e: ir.ElementExpr, unfinished: tuple[str, ...]) -> Sums | None:
+        """What becomes of the sums of these leaves; None where several of them meet."""
+        key = (id(e), unfinished)
+        if key not in self._sums:
+            used: dict[tuple[str, bool], None] = {}
+            try:
+                self._sums[key] = Sums(_kept(e, frozenset(unfinished), True, used), tuple(used))
+            except _SeveralError:
+                self._sums[key] = None
+        return self._sums[key]
+
+
+class _SeveralError(Exception):
+    """Sums meet: it takes their values to tell what becomes of them."""
+
+
+def _kept(e: ir.ElementExpr, unfinished: frozenset[str], done: bool, used: dict[tuple[str, bool], None]) -> str | None:
+    """The leaf whose unfinished sums an expression is; leaves whose sums are used as whole ones go to `used`."""
+    if isinstance(e, _LEAVES):
+        name = _name(e)
+        return name if name in unfinished else None
+    if not isinstance(e, ir.Compute):
+        return None
+    decides = e.op in DECISIONS
+    args = [
+        _kept(a, unfinished, done and not decides and not (e.op == "select" and n == 0), used)
+        for n, a in enumerate(e.args)
+    ]
+    if decides:
+        return None
+    if e.op == "select":
+        args = args[1:]
+        if any(args) and not any(isinstance(a, ir.Literal) for a in e.args[1:]):
+            raise _SeveralError
+    held = [a for a in args if a is not None]
+    if e.op in ("select", "add", "sub", "fma", "neg", "round", "mul"):
+        if len(held) > 1:
+            raise _SeveralError
+        return held[0] if held else None
+    used.update({(name, done): None for name in held})
+    return None
+
+
+def _name(leaf: ir.Element | ir.Value) -> str:
+    return leaf.fragment if isinstance(leaf, ir.Element) else leaf.name
 
 
 def _outline(expression: ir.ElementExpr) -> Outline:
@@ -43,7 +99,7 @@ def _outline(expression: ir.ElementExpr) -> Outline:
 
     def walk(e: ir.ElementExpr, top: bool, sums: bool) -> None:
         if isinstance(e, _LEAVES):
-            name = e.fragment if isinstance(e, ir.Element) else e.name
+            name = _name(e)
             names[name] = None
             if top:
                 tops[name] = None

@@ -94,9 +94,13 @@ class Products:
         item = self.algebra.item
         key = (tuple(item.short(e, ROW, COL) for e in envs), tile.rows, tile.cols, id(tile.covered), rows, cols)
         if key not in item.regions:
+            live = [item.live(e) for e in envs]
+            if all(tile.rows) and all(tile.cols) and any(x.size == 1 and x.all() for x in live) and tile.covered.all():
+                item.regions[key] = self.algebra.cuts.whole, (_INSIDE,)
+                return item.regions[key]
             inside = np.asarray(tile.rows)[list(rows), None] & np.asarray(tile.cols)[None, list(cols)]
-            live = np.logical_or.reduce([np.broadcast_to(item.live(e), inside.shape) for e in envs])
-            known = np.where(live, _INSIDE, _OUTSIDE)
+            live = [np.broadcast_to(x, inside.shape) for x in live]
+            known = np.where(np.logical_or.reduce(live), _INSIDE, _OUTSIDE)
             covered = tile.covered[np.ix_(rows, cols)]
             item.regions[key] = self.algebra.cuts.of(np.where(covered, np.where(inside, known, _FILLED), _MISSING))
         return item.regions[key]
