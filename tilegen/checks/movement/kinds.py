@@ -76,7 +76,7 @@ def join(a: Kind, b: Kind) -> Kind:
     if a == b:
         return a
     if NAN in (a, b):
-        return ANY if ANY in (a, b) else OWN
+        return ANY if is_any(a) or is_any(b) else OWN
     if isinstance(a, float) or isinstance(b, float):
         other = b if isinstance(a, float) else a
         return LIVE if isinstance(other, float) or is_live(other) else other
