@@ -16,6 +16,7 @@ Change = Callable[[Text, Instruction], Iterator[Lines]]
 
 KINDS: dict[str, Callable[[Text], Made]] = {}
 
+_MMA = "wgmma.mma_async"
 _WAIT = "mbarrier.try_wait"
 _EXPECT = "mbarrier.arrive.expect_tx"
 _ARRIVE = "mbarrier.arrive.shared"
@@ -93,11 +94,10 @@ def _descriptors(change: Callable[[str, int], Iterator[Lines]]) -> Callable[[Tex
     return changed("mov.b64", make)
 
 
-def _low(*operations: str) -> Callable[[Text], Made]:
+def _low(operation: str) -> Callable[[Text], Made]:
     def change(low: str, high: int) -> Iterator[Lines]:
-        for operation in operations:
-            made = operation.format(new="mutated", old=low)
-            yield "{", ".reg .b32 mutated;", f"{made};", f"mov.b64 {{d}}, {{ mutated, {high:#x}}};", "}"
+        made = operation.format(new="mutated", old=low)
+        yield "{", ".reg .b32 mutated;", f"{made};", f"mov.b64 {{d}}, {{ mutated, {high:#x}}};", "}"
 
     return _descriptors(change)
 
@@ -119,7 +119,7 @@ KINDS["a descriptor's base offset set"] = _high(lambda h: iter([h | 1 << 17]))
 
 
 def _factors_exchanged(text: Text) -> Made:
-    for i in text.named("wgmma.mma_async"):
+    for i in text.named(_MMA):
         if i.operands[1:3] == ("da", "db"):
             yield i, ((i.at, (str(i.swapped(1, 2)),)),)
 
@@ -127,8 +127,6 @@ def _factors_exchanged(text: Text) -> Made:
 KINDS["two descriptors exchanged"] = _factors_exchanged
 
 # ---- products: instructions ----------------------------------------------------------------------------
-
-_MMA = "wgmma.mma_async"
 
 
 def _transposed(text: Text, i: Instruction) -> Iterator[Lines]:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 
 from tests.mutations.ptx_kinds import KINDS, Change, Made, changed, doubled, dropped, moved, respelt
-from tests.mutations.ptx_text import Instruction, Lines, Text, registers, through, width
+from tests.mutations.ptx_text import Instruction, Lines, Text, registers, shifted, through, width
 
 # ---- memory --------------------------------------------------------------------------------------------
 
@@ -195,25 +195,12 @@ def _branches(change: Change) -> Change:
 
 
 def _loop_bounds(text: Text) -> Made:
-    """The comparison that a branch backwards asks, off by one."""
+    """The comparison of whole numbers that a branch backwards asks, off by one."""
     for i in text.named("bra"):
-        target = text.labels.get(i.operands[0], len(text.lines))
-        if not i.guard or target > i.at:
-            continue
-        predicate = i.guard.lstrip("@!")
-        writers = text.writers(i, predicate)
-        if (
-            len(writers) == 1
-            and writers[0].starts("setp.")
-            and writers[0].type.endswith("32")
-            and "f" not in writers[0].type
-        ):
-            j = writers[0]
-            for by in (1, -1):
-                if registers(j.operands[2]):
-                    yield j, ((j.at, through(j, 2, j.operands[2], f"add.s32 {{new}}, {{old}}, {by}")),)
-                elif re.fullmatch(r"-?\d+", j.operands[2]):
-                    yield j, ((j.at, (str(j.put(2, str(int(j.operands[2]) + by))),)),)
+        if i.guard and text.labels.get(i.operands[0], i.at) < i.at:
+            writers = text.writers(i, i.guard.lstrip("@!"))
+            if len(writers) == 1 and re.fullmatch(r"setp\.\w+\.[su]32", writers[0].name):
+                yield from ((writers[0], ((writers[0].at, shifted(writers[0], 2, by)),)) for by in (1, -1))
 
 
 KINDS["a comparison that takes its border in or not"] = changed("setp.", _compared(_LOOSE))
