@@ -23,7 +23,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -35,8 +35,6 @@ from tests.mutations.ptx_judging import SUBJECTS, Harm, Report, Subject, bench, 
 from tests.mutations.ptx_kinds import KINDS, mutants
 from tests.mutations.ptx_text import Mutant
 from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
-
-_BATCH = 8  # mutants of a sample that a process takes at once
 
 
 @dataclass(frozen=True)
@@ -72,31 +70,53 @@ def drawn(s: Subject, each: int, seed: int, kinds: Sequence[str]) -> Iterator[Mu
         yield from every if each == 0 else rng.sample(every, min(each, len(every)))
 
 
-def judge(name: str, some: Sequence[Mutant]) -> list[Verdict]:
-    s = subject(name)
-    return [Verdict(name, mutant, *judged(s, mutant)) for mutant in some]
+def judge(name: str, mutant: Mutant) -> Verdict:
+    return Verdict(name, mutant, *judged(subject(name), mutant))
 
 
-def emulated(args: argparse.Namespace, subjects: Sequence[Subject], kinds: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class Share:
+    """Of a sample's mutants every `parts`-th, as many as there are seconds for."""
+
+    sample: str
+    each: int
+    seed: int
+    kinds: tuple[str, ...]
+    part: int
+    parts: int
+    seconds: float
+
+
+def judge_share(share: Share) -> tuple[int, list[Verdict]]:
+    """How many mutants were drawn, and what came of those that there was time for."""
+    end = time.perf_counter() + share.seconds
+    wanted = list(drawn(subject(share.sample), share.each, share.seed, share.kinds))
+    random.Random(share.seed).shuffle(wanted)
+    wanted = wanted[share.part :: share.parts]
+    done: list[Verdict] = []
+    for mutant in wanted:
+        if time.perf_counter() > end:
+            break
+        done.append(judge(share.sample, mutant))
+    return len(wanted), done
+
+
+def emulated(args: argparse.Namespace, subjects: Sequence[Subject], kinds: tuple[str, ...]) -> None:
+    """A sample's mutants are judged by one process, or by few: it takes long to build what they are held against."""
     begun = time.perf_counter()
-    tasks: list[tuple[str, list[Mutant]]] = []
-    for s in subjects:
-        wanted = list(drawn(s, args.each, args.seed, kinds))
-        random.Random(args.seed).shuffle(wanted)  # so that a run that is stopped has some of each kind
-        tasks += [(s.name, wanted[n : n + _BATCH]) for n in range(0, len(wanted), _BATCH)]
-    random.Random(args.seed).shuffle(tasks)
+    count = -(-len(subjects) // args.jobs) * args.jobs
+    seconds = args.seconds * args.jobs / count if args.seconds else float("inf")
+    shares = []
+    for n, s in enumerate(subjects):
+        parts = (count + n) // len(subjects)
+        shares += [Share(s.name, args.each, args.seed, kinds, part, parts, seconds) for part in range(parts)]
     verdicts: list[Verdict] = []
-    total = sum(len(some) for _, some in tasks)
+    total = 0
     with ProcessPoolExecutor(args.jobs) as pool:
-        running = [pool.submit(judge, *task) for task in tasks]
-        for future in running:
-            if args.seconds and time.perf_counter() - begun > args.seconds:
-                future.cancel()
-                continue
-            verdicts += future.result()
-            print(
-                f"{len(verdicts)} of {total} mutants, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True
-            )
+        for wanted, done in pool.map(judge_share, shares):
+            verdicts += done
+            total += wanted
+            print(f"{len(verdicts)} mutants, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
             if args.output:
                 args.output.write_text(document(verdicts, total), encoding="utf-8")
     print(document(verdicts, total))
@@ -227,7 +247,7 @@ def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
     with ProcessPoolExecutor(args.jobs) as pool:
         list(pool.map(_compiled, names))
         tasks = spread(names, args.mutants, args.seed, kinds)
-        verdicts: list[Future[list[Verdict]]] = [pool.submit(judge, name, [mutant]) for name, mutant in tasks]
+        verdicts: list[Future[Verdict]] = [pool.submit(judge, name, mutant) for name, mutant in tasks]
         queue: SimpleQueue[tuple[int, str, Mutant | None]] = SimpleQueue()
         for n, name in enumerate(names):
             queue.put((-1 - n, name, None))
@@ -243,9 +263,8 @@ def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
             if time.perf_counter() > end + 10 and not one.done():
                 one.cancel()
                 continue
-            (verdict,) = one.result()
             if n in on_gpu:
-                done.append(Verdict(verdict.sample, verdict.mutant, verdict.harm, verdict.report, on_gpu[n]))
+                done.append(replace(one.result(), gpu=on_gpu[n]))
     untouched = {name: on_gpu.get(-1 - n, ("not run", "")) for n, name in enumerate(names)}
     text = agreement(done, untouched, len(tasks), time.perf_counter() - begun)
     if args.output:
