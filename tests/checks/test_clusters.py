@@ -1,4 +1,4 @@
-"""Plans for clusters: right ones pass all checks, and each fault is found: in time, in place, in the plan's own rules."""
+"""Plans for clusters: right ones pass all checks, and each fault is found: in time, in place, in the plan's rules."""
 
 from __future__ import annotations
 
