@@ -12,6 +12,7 @@ import pytest
 
 from tilegen.checks import resources
 from tilegen.diagnostics.core import TilegenError
+from tilegen.ir.schedule import Alias
 from tilegen.passes.pipeline import plan_with
 from tilegen.sema.loading import load
 from tilegen.tune.candidates import SAME, planned, points, ranked
@@ -68,6 +69,26 @@ def test_the_filter_knows_the_registers_that_were_measured() -> None:
     assert refusal(s.scheduled(point(3, 96, 2))) is None or refused(s, point(3, 96, 2))
     assert refusal(s.scheduled(point(4, 80, 1))) == REGISTERS
     assert refusal(s.scheduled(point(3, 80, 6))) == SHARED
+
+
+def test_depths_of_one_tile_aliases_and_registers_are_among_the_candidates_that_fit() -> None:
+    """They are tried, and what cannot be is told by its code: too deep a ring, an output in the bytes of a tile that
+    has two stages, or is smaller."""
+    s = space("fa3_fwd", D=128, causal=True)
+    told: Counter[str] = Counter()
+    found = ranked(s, EXTENTS["fa3_fwd"], SMS, 3, lambda code: told.update([code]), limit=200)
+    kinds = Counter(
+        next((c.name for c, n, own in zip(s.choices, x.point, s.own, strict=True) if n != own), "") for x in found
+    )
+    assert {"stages of k", "stages of v", "registers"} <= set(kinds)
+    assert told[SHARED] and told[SAME]
+    aliased = [x for x in found if any(isinstance(d, Alias) for d in x.directives)]
+    assert aliased
+    refusals: list[str] = []
+    plans = [plan for _, plan in planned(s, aliased[:12], 12, refusals.append)]
+    assert all(plan.buffer("O.staging").host == "q" for plan in plans)
+    assert plans and len(plans) + len(refusals) == len(aliased[:12])
+    assert set(refusals) <= {"ALIAS_ROOM", "SHARED_MEMORY_FULL", "REGISTERS_FULL", SAME}
 
 
 def test_a_longer_kernel_is_estimated_longer_and_what_hides_work_shorter() -> None:

@@ -11,10 +11,11 @@ import pytest
 from tilegen.ir.schedule import Directive
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.tile_text import directive_text
+from tilegen.passes.schedule import registers_at_entry
 from tilegen.sema.loading import load
 from tilegen.syntax.span import Source
 from tilegen.tune.candidates import neighbours, points
-from tilegen.tune.space import Space, space_of
+from tilegen.tune.space import Point, Space, space_of, splits
 from tilegen.tune.spelling import listed, schedule_text, with_schedule
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -63,6 +64,8 @@ def test_what_varies_in_attention_follows_from_its_equations() -> None:
     assert "block j 80" in ways(space, "block j")
     assert ways(space, "stages")[:2] == ["stages k 1, v 1", "stages k 2, v 2"]
     assert ways(space, "stages of the others") == ["", "stages q 2"]
+    assert ways(space, "stages of k") == ["", *(f"stages k {n}" for n in range(1, 9))]
+    assert ways(space, "registers")[:3] == ["", "registers 240, 24", "registers 224, 48"]
     assert ways(space, "body") == ["", "late O by 1  batch O, s", "late O by 1  issue s, O  under O: p"]
     assert ways(space, "place p") == ["", "place p shared"]
     assert ways(space, "turns") == ["", "take_turns over s, O"]
@@ -72,7 +75,7 @@ def test_what_varies_in_attention_follows_from_its_equations() -> None:
     assert ways(space, "persistent") == ["", "persistent static", "persistent table"]
     assert ways(space, "order") == ["", "order longest_first"]
     assert ways(space, "group") == ["", "group h by 16 MB", "group h by 32 MB"]
-    assert ways(space, "store O") == ["", "via O tma"]
+    assert ways(space, "store O") == ["", "via O tma", "alias O, q"]
     assert not space.fixed
 
 
@@ -84,6 +87,40 @@ def test_what_varies_in_a_product_follows_from_its_equations() -> None:
     assert ways(space, "order") == ["", "order n, m"]
     assert ways(space, "group") == ["", *(f"group m by {n}" for n in (4, 8, 16, 32))]
     assert ways(space, "store C") == ["", "via C tma"]
+
+
+def at(space: Space, **said: str) -> Point:
+    """The own schedule but for these choices."""
+    number = {
+        c.name: [listed(way) for way in c.ways].index(said[key])
+        for c in space.choices
+        if (key := c.name.replace(" ", "_")) in said
+    }
+    assert len(number) == len(said)
+    return tuple(number.get(c.name, c.own) for c in space.choices)
+
+
+def test_a_depth_of_one_tile_is_said_over_that_of_all() -> None:
+    space = space_of(program("fa3_fwd", causal=True))
+    said = listed(space.directives(at(space, stages="stages k 2, v 2", stages_of_k="stages k 4")))
+    assert "stages k 4, v 2" in said and said.count("stages") == 1
+    scheduled = space.scheduled(at(space, stages="stages k 2, v 2", stages_of_v="stages v 3"))
+    assert [scheduled.tile(t).depth for t in ("k", "v")] == [2, 3]
+
+
+def test_registers_are_said_where_there_are_as_many_consumers() -> None:
+    space = space_of(program("fa3_fwd", causal=True))
+    for consumers, kept in ((1, False), (2, True), (3, False), (4, False)):
+        rows = f"block i {64 * consumers}  consumers {consumers} over i"
+        said = listed(space.directives(at(space, consumers=rows, registers="registers 240, 24")))
+        assert ("registers" in said) == kept
+    for count in (2, 3, 4):
+        entry = registers_at_entry(count)
+        assert splits(count)
+        for consumer, producer in splits(count):
+            assert (consumer % 8, producer % 8) == (0, 0) and producer >= 24
+            # all that there is, but for less than a step of eight for each
+            assert 0 <= entry * (count + 1) - (consumer * count + producer) < 8 * count
 
 
 def test_what_a_domain_does_not_need_stays_as_the_schedule_has_it() -> None:

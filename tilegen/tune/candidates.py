@@ -13,6 +13,7 @@ from tilegen.checks import resources
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_to_json
+from tilegen.ir.schedule import Directive
 from tilegen.passes.pipeline import plan_with
 from tilegen.tune.estimate import cycles
 from tilegen.tune.fits import refusal
@@ -82,7 +83,13 @@ def ranked(
     """Those that may fit, the likely ones first: the own schedule, then in turns its neighbours and all, each by the
     estimate. `told` gets the code of each that cannot be."""
     fitting: list[Candidate] = []
+    seen: set[frozenset[Directive]] = set()
     for point in points(space, seed, limit):
+        said = frozenset(space.directives(point))
+        if said in seen:
+            told(SAME)
+            continue
+        seen.add(said)
         try:
             s = space.scheduled(point)
             code = refusal(s)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from tilegen.checks.resources import MAX_REGISTERS
 from tilegen.ir import schedule as say
 from tilegen.ir.folded import FoldedProgram, Product
 from tilegen.ir.schedule import Directive
@@ -14,7 +15,7 @@ from tilegen.ir.tile import TileProgram
 from tilegen.passes.factors import factors_of
 from tilegen.passes.pipeline import to_folded, with_directives
 from tilegen.passes.rewrites import lengths_differ
-from tilegen.passes.schedule import REGISTERS, source_names
+from tilegen.passes.schedule import REGISTERS, registers_at_entry, source_names
 from tilegen.passes.stale import scaled_sum
 from tilegen.passes.synchronise.hopper import tiles_in_shared
 from tilegen.passes.synchronise.rows import WARPGROUP_ROWS
@@ -27,6 +28,8 @@ COLUMN_BLOCKS = (64, 96, 128, 160, 192, 224, 256)  # of a grid axis beside the r
 STREAM_BLOCKS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 224, 256)
 DEPTHS = tuple(range(1, 9))
 COUNTS = (4, 8, 16, 32)  # blocks of an axis kept together
+LEAST_REGISTERS = 24  # a thread, for setmaxnreg
+SPLITS = 3
 MEGABYTES = (16, 32)  # of what a group of items reads, of L2's 50
 
 
@@ -48,6 +51,31 @@ class Choice:
 _NEEDS_OTHERS: tuple[Key, ...] = (("TakeTurns", ""), ("Option", "skip_rows"))
 
 
+def splits(consumers: int) -> tuple[tuple[int, int], ...]:
+    """Registers a thread of so many consumers and of the producer, other than by default: the few that give the
+    consumers most, each with what is left for the producer, which needs a few dozen."""
+    usual = REGISTERS[consumers]
+    if usual is None:
+        return ()
+    entry = registers_at_entry(consumers)
+    found = {}
+    for producer in range(entry - 8, LEAST_REGISTERS - 8, -8):
+        most = min(MAX_REGISTERS, (entry * (consumers + 1) - producer) // consumers // 8 * 8)
+        found[most] = producer  # of several that leave as much, the last: the rest is of no use
+    return tuple((most, found[most]) for most in sorted(found, reverse=True)[:SPLITS] if most != usual[0])
+
+
+def _can(d: Directive, consumers: int) -> bool:
+    """Whether a schedule with so many consumers can say this."""
+    if isinstance(d, say.Registers):
+        entry = registers_at_entry(consumers)
+        given = consumers * d.consumer + d.producer
+        return (
+            REGISTERS[consumers] is not None and d.producer < entry <= d.consumer and given <= entry * (consumers + 1)
+        )
+    return consumers > 1 or about(d) not in _NEEDS_OTHERS
+
+
 @dataclass(frozen=True)
 class Space:
     """All schedules that `choices` make. `fixed`: what the own schedule says beside them, in every schedule."""
@@ -66,12 +94,14 @@ class Space:
         return tuple(c.usual for c in self.choices)
 
     def directives(self, point: Point) -> Way:
-        """The schedule at a point, without what a warpgroup that is alone cannot do."""
+        """The schedule at a point: what a later choice says of a tile instead of what an earlier one says of all, and
+        without what so many warpgroups cannot do."""
         chosen = (c.ways[n] for c, n in zip(self.choices, point, strict=True))
         said = (*self.fixed, *(d for way in chosen for d in way))
-        if any(isinstance(d, say.Consumers) and d.count == 1 for d in said):
-            return tuple(d for d in said if about(d) not in _NEEDS_OTHERS)
-        return said
+        depths = {d.tile: d for d in said if isinstance(d, say.Stages)}
+        once = dict.fromkeys(depths[d.tile] if isinstance(d, say.Stages) else d for d in said)
+        count = next((d.count for d in once if isinstance(d, say.Consumers)), None)
+        return tuple(d for d in once if count is None or _can(d, count))
 
     def scheduled(self, point: Point) -> Scheduled:
         """Raises TilegenError for a schedule that cannot be."""
@@ -189,9 +219,15 @@ def _consumers(f: _Facts) -> Iterator[_Draft]:
     for count in REGISTERS:
         rows = (say.Block(axes[0], positions * count, span), *(say.Block(a, n, span) for a, n in inner))
         ways.append((*rows, say.Consumers(count, axes, span)))
-    keys = {("Consumers", ""), ("Registers", ""), *(("Block", a) for a in axes)}
+    keys = {("Consumers", ""), *(("Block", a) for a in axes)}
     default = list(REGISTERS).index(f.start.workers.count)
     yield _Draft("consumers", frozenset(keys), tuple(ways), default, kind="shape")
+
+
+def _registers(f: _Facts) -> Iterator[_Draft]:
+    """Other parts for consumers and producer than by default; which of them can be follows from how many there are."""
+    ways = tuple((say.Registers(*pair, f.tile.span),) for n in REGISTERS for pair in splits(n))
+    yield _Draft("registers", frozenset({("Registers", "")}), ((), *ways), 0)
 
 
 def _blocks(f: _Facts) -> Iterator[_Draft]:
@@ -205,7 +241,7 @@ def _blocks(f: _Facts) -> Iterator[_Draft]:
 
 
 def _stages(f: _Facts) -> Iterator[_Draft]:
-    """One depth for all streamed tiles, and for all others."""
+    """One depth for all streamed tiles, and for all others; and, where they are several, another for one of them."""
     span = f.tile.span
     if streamed := f.tiles(streamed=True):
         ways = tuple(tuple(say.Stages(t, n, span) for t in streamed) for n in DEPTHS)
@@ -214,6 +250,10 @@ def _stages(f: _Facts) -> Iterator[_Draft]:
     if others := f.tiles(streamed=False):
         both: tuple[Way, ...] = ((), tuple(say.Stages(t, 2, span) for t in others))
         yield _Draft("stages of the others", frozenset(("Stages", t) for t in others), both, 0, kind="depth")
+    for tiles, depths in ((streamed, DEPTHS), (others, (1, 2))):
+        for t in tiles if len(tiles) > 1 else ():
+            each = tuple((say.Stages(t, n, span),) for n in depths)
+            yield _Draft(f"stages of {t}", frozenset(), ((), *each), 0)
 
 
 # ---- the loop's body -------------------------------------------------------------------------------
@@ -343,8 +383,11 @@ def _stores(f: _Facts) -> Iterator[_Draft]:
         axes = f.tile.definition(store.output).axes
         wide = [r for r in f.start.roles if r.axis in axes and r.axis not in f.start.workers.axes and r.block > 1]
         if wide:
-            ways = ((), (say.Via(store.output, "tma", f.tile.span),))
-            yield _Draft(f"store {store.output}", frozenset({("Via", store.output)}), ways, 0)
+            span = f.tile.span
+            hosts = [t for t in f.tiles(streamed=False) if f.start.tile(t).apart]
+            ways: list[Way] = [(), (say.Via(store.output, "tma", span),)]
+            ways += [(say.Alias(store.output, t, span),) for t in hosts]
+            yield _Draft(f"store {store.output}", frozenset({("Via", store.output)}), tuple(ways), 0)
 
 
 def _hints(f: _Facts) -> Iterator[_Draft]:
@@ -356,5 +399,5 @@ def _hints(f: _Facts) -> Iterator[_Draft]:
 
 
 _DRAFTS: tuple[Callable[[_Facts], Iterator[_Draft]], ...] = (
-    _consumers, _blocks, _stages, _body, _turns, _place, _maximum, _walk, _items, _stores, _hints,
+    _consumers, _registers, _blocks, _stages, _body, _turns, _place, _maximum, _walk, _items, _stores, _hints,
 )  # fmt: skip
