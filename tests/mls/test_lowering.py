@@ -47,6 +47,11 @@ SIZES: dict[str, Sizes] = {
     "row_softmax": {"M": 37, "N": 88},
     "swiglu": {"M": 37, "N": 72, "K": 88},
 }
+OTHERS = {
+    "column_sums": """kernel sums { size M, N input X: bf16[M, N] output Y: f32[N] axis i in M, j in N
+        tile x[i, j] = X[i, j] Y[j] = sum[i](x[i, j]) }""",
+    "no_rows": "kernel k { size M output Y: f32[M] axis i in M Y[i] = i }",
+}
 EXAMPLES = [text for text in VALID if kernel_name(text) != "every_directive"]
 DEFECTS = {"carry": "MLS_CARRY", "tail": "MLS_TAIL", "dirty-lds": "MLS_DIRTY_LDS"}
 
@@ -133,6 +138,33 @@ def test_an_output_without_an_axis_of_the_grid_is_stored_once() -> None:
       W[k, b, j] = z[b, j]
     }"""
     check(load(Source("t.tile", text), {}), {"K": 3})
+
+
+HOPPERS = re.compile("wgmma|consumer|warpgroup|swizzle|TMA|PTX|mbarrier", re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("name", "directives", "code"),
+    [
+        ("gemm", "block m 100", "BLOCK_OF_WORKERS"),
+        ("gemm", "block m 64  waves 8", "BLOCK_OF_WORKERS"),
+        ("gemm", "block n 100", "INNER_EXTENT"),
+        ("fa3_fwd", "block j 24", "K_STEP"),
+        ("fa3_fwd", "block r 8", "BLOCK_OF_PART"),
+        ("gemm", "grid m stream n", "NESTED_STREAMS"),
+        ("fa3_fwd", "block h 2", "TOO_MANY_DIRECTIONS"),
+        ("column_sums", "", "TILE_ROWS"),
+        ("no_rows", "", "NO_ROWS"),
+    ],
+)
+def test_schedules_are_refused_in_this_machines_words(name: str, directives: str, code: str) -> None:
+    text = OTHERS[name] if name in OTHERS else (SAMPLES / f"{name}.tile").read_text(encoding="utf-8")
+    end = text.rindex("}")
+    found = refused(f"{text[:end]} schedule mls {{ {directives} }} }}")
+    assert found.code == code
+    told = [found.message, found.got, found.wanted, found.rule, *found.fixes]
+    assert found.fixes and all(told[:1])
+    assert not [line for line in told if HOPPERS.search(line)]
 
 
 # ---- the program ----

@@ -107,6 +107,8 @@ def test_schedules_that_do_not_hold_are_checked_too() -> None:
         ("stale_max exact_max", "DIRECTIVES_DISAGREE"),
         ("exact_max take_turns over s stale_max", "DIRECTIVES_DISAGREE"),
         ("alias C, a via C rows", "DIRECTIVES_DISAGREE"),
+        ("stream j hold j", "DIRECTIVES_DISAGREE"),
+        ("grid i stream j, i", "DIRECTIVES_DISAGREE"),
         ("via a tmaa", "DIRECTIVE_WORD"),
         ("stages a 0", "DIRECTIVE_NUMBER"),
         ("take_turns over s, s", "NAMED_TWICE"),

@@ -295,7 +295,7 @@ class Code(enum.Enum):
         ("give one of them a compile-time extent of at most 256, so that it is held",),
     )
     NO_ROWS = Entry(
-        "no axis of {kernel} can be shared out to the consumers",
+        "no axis of {kernel} can be shared out to the {workers}",
         (
             "an output needs an axis of run-time extent that a tile has in its brackets and that is no part of a split",
             "kernels of one dimension are not compiled yet: give tensors an outer dimension, which may be of size 1",
@@ -314,9 +314,9 @@ class Code(enum.Enum):
         ("give the innermost dimension an axis of the tile",),
     )
     INNER_EXTENT = Entry(
-        "the tile {tile} holds a row of {axis} that no swizzle fits",
-        ("block {axis} by whole swizzle lines", "where its extent is known, let it be a multiple of 8"),
-        "rows lie in swizzle lines of 32, 64 or 128 bytes (PTX, shared memory matrix layouts), read by 8 columns",
+        "the tile {tile} holds a row of {axis} that no number of whole lines stores",
+        ("block {axis} by whole lines", "where its extent is known, let it be a multiple of 8"),
+        "rows lie in lines of 32, 64 or 128 bytes, and are read by 8 columns",
     )
     RANK = Entry(
         "the tensor {tensor} has too many dimensions for a tensor map",
@@ -326,7 +326,7 @@ class Code(enum.Enum):
     K_STEP = Entry(
         "the product `{product}` contracts a part of {axis} that is no whole number of steps",
         ("block {axis} by a multiple of 16",),
-        "a wgmma of 16-bit types contracts 16 positions at a time",
+        "an instruction of 16-bit types contracts 16 positions at a time",
     )
     TMA_COLUMN_OFFSET = Entry(
         "TMA cannot bring the tile {tile}: its columns begin where no 16 bytes of a row of {tensor} do",
@@ -334,25 +334,25 @@ class Code(enum.Enum):
         "a TMA load whose innermost coordinate is no multiple of 16 bytes ends the kernel as an illegal instruction",
     )
     ATOM_ROWS = Entry(
-        "the tile {tile} holds a number of positions of {axis} that no swizzle pattern fits",
+        "the tile {tile} holds a number of positions of {axis} that is not stored in whole patterns",
         ("block {axis} by a multiple of 8",),
-        "the swizzle pattern repeats every 8 rows",
+        "tiles are stored by 8 rows",
     )
     MMA_WIDTH = Entry(
         "the product `{product}` is too wide, or not a whole number of columns",
         ("block its second axis by a multiple of 8, at most 256",),
-        "wgmma computes 64 rows by 8 to 256 columns, in steps of 8",
+        "a product has 8 to 256 columns, in steps of 8",
     )
     SECOND_FACTOR_IN_REGISTERS = Entry(
         "the second factor of the product `{product}` would stand in registers, and must be a tile",
         ("write the computed factor first, and the tile second",),
-        "wgmma reads its B operand from shared memory only",
+        "the second factor is read from shared memory only",
     )
     PRODUCT_PAST_END = Entry(
         "the product `{product}` contracts two tiles along {axis}, and behind its end {tile} goes on with what else "
         "{tensor} holds",
         ("end {tensor} where {axis} ends", "copy the part in question into a tensor of its own"),
-        "a tile ends in zeros only where its tensor ends (TMA)",
+        "a tile ends in zeros only where its tensor ends",
     )
     CONTRACTED_AXES = Entry(
         "the product `{product}` contracts {axes} at once, and a kernel contracts one axis so far",
@@ -371,17 +371,17 @@ class Code(enum.Enum):
     )
     TILE_ROWS = Entry(
         "the tile {tile} is read element by element, and its rows are not along {rows}, which is shared out to the "
-        "consumers",
+        "{workers}",
         (
             "store the tensor with {rows} outside its innermost dimension",
-            "share out another axis: `consumers N over AXIS`",
+            "{another}",
             "kernels of one dimension, and sums over the rows of a tile (column sums), are not compiled yet",
         ),
     )
     FUNCTION_UNSUPPORTED = Entry("no kernel is built for `{function}` yet", ("write it with other functions",))
     STORE_WITHOUT_ROWS = Entry(
-        "the output {output} does not run along {axis}, which is shared out to the consumers",
-        ("define it over {axis}, or share out another axis: `consumers N over AXIS`",),
+        "the output {output} does not run along {axis}, which is shared out to the {workers}",
+        ("define it over {axis}", "{another}"),
     )
     STORE_COLUMNS_NOT_INNER = Entry(
         "the output {output} is computed with columns along {axis}, which is not its innermost dimension",
@@ -392,9 +392,9 @@ class Code(enum.Enum):
         ("declare {output} as f32",),
     )
     BLOCK_OF_WORKERS = Entry(
-        "{consumers} consumers share out the block of {axis}, 64 rows each",
-        ("block {axis} by 64 for each consumer, or change the number of consumers",),
-        "a wgmma instruction computes 64 rows for one warpgroup",
+        "the block of {axis} is shared out to {sharers}, 64 rows each",
+        ("block {axis} by 64 for each {worker}", "state how many there are: {number}"),
+        "64 rows are computed together",
     )
     BLOCK_OF_ROWS = Entry(
         "the block of {axis}, one of the axes that share the rows, does not divide the rows of a consumer evenly",
@@ -407,11 +407,11 @@ class Code(enum.Enum):
     PRODUCT_ROWS = Entry(
         "the product `{product}` needs the tile {tile} along {rows}, which share the rows, and it lacks one of them",
         ("let the tile run along each axis of the rows", "share out fewer axes: `consumers N over AXIS`"),
-        "a wgmma instruction reads 64 rows of its first factor",
+        "64 rows of a first factor are read together",
     )
     BLOCK_OF_PART = Entry(
         "`{axis}` has no block of its own: it is a part of a split axis, or no equation uses it",
-        ("block the axis that is split", "let the inner part share the rows: `consumers N over …, {axis}`"),
+        ("block the axis that is split", "{part}"),
     )
     BLOCK_OF_HELD = Entry(
         "the axis {axis} is held whole in its tile ({extent} positions)",
@@ -1275,7 +1275,7 @@ def fault(
     notes: tuple[Note, ...] = (),
     **fields: object,
 ) -> Diagnostic:
-    """A diagnostic with the entry's message and fixes filled in from `fields`."""
+    """A diagnostic with the entry's message and fixes filled in from `fields`. A fix that is empty then is none."""
     entry = code.value
     return Diagnostic(
         code=code.name,
@@ -1284,7 +1284,7 @@ def fault(
         got=got,
         wanted=wanted,
         notes=notes,
-        fixes=tuple(f.format(**fields) for f in entry.fixes),
+        fixes=tuple(filter(None, (f.format(**fields) for f in entry.fixes))),
         rule=entry.rule,
     )
 

@@ -14,6 +14,7 @@ from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Exponent, Product
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
+from tilegen.ir.terms import TERMS
 from tilegen.ir.tile import Affine
 from tilegen.passes.clusters import multicast
 from tilegen.passes.factors import factors_of
@@ -70,7 +71,7 @@ def apply_directives(program: Scheduled, given: tuple[directives.Directive, ...]
 
 def block(program: Scheduled, d: directives.Block) -> Scheduled:
     if not any(r.axis == d.axis for r in program.roles):
-        fail(Code.BLOCK_OF_PART, d.span, axis=d.axis)
+        fail(Code.BLOCK_OF_PART, d.span, axis=d.axis, **TERMS[program.target].fields(d.axis))
     role = program.role(d.axis)
     if role.role == "hold" and role.block != d.extent:
         fail(Code.BLOCK_OF_HELD, d.span, axis=d.axis, extent=role.block, got=str(d.extent), wanted=str(role.block))

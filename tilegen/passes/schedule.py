@@ -38,6 +38,7 @@ from tilegen.ir.scheduled import (
     Workers,
     WorkOrder,
 )
+from tilegen.ir.terms import TERMS
 from tilegen.passes.expressions import reads
 from tilegen.passes.roles import default_roles
 from tilegen.passes.tokens import batch_axis
@@ -62,7 +63,7 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
             fail(Code.SPLIT_AND_PART, axis.span, whole=axis.name, part=part.axis)
     for stated in overrides.values():
         if not any(r.axis == stated.axis for r in default):
-            fail(Code.BLOCK_OF_PART, stated.span, axis=stated.axis)
+            fail(Code.BLOCK_OF_PART, stated.span, axis=stated.axis, **TERMS[target].fields(stated.axis))
         folds = [o for o in program.ops if stated.role == "grid" and stated.axis in getattr(o, "over", ())]
         if folds:
             fail(Code.GRID_FOLDED, stated.span, axis=stated.axis, name=folds[0].statement)
@@ -73,7 +74,7 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
         fail(Code.NESTED_STREAMS, streams[1].span, axes=names)
     stream = streams[0].axis if streams else None
     span = program.tile.span
-    worker = _worker_axis(program, roles)
+    worker = _worker_axis(program, roles, target)
     roles = tuple(_default_block(r, worker, program) for r in roles)
     count = 2
     registers = REGISTERS[count]
@@ -123,7 +124,7 @@ def _reach(name: str, program: FoldedProgram) -> tuple[str, ...]:
     return next((m.axes for m in program.tile.moves if m.name == name), ())
 
 
-def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...]) -> str:
+def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...], target: str) -> str:
     """The rows: the grid axis of a product's first factor that its second lacks; without a product, the first
     grid axis in the brackets of a tile. Sequences of different lengths are no rows."""
     grid = {r.axis for r in roles if r.role == "grid"}
@@ -140,7 +141,7 @@ def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...]) -> str:
         for axis in move.index:
             if axis in grid:
                 return axis
-    fail(Code.NO_ROWS, program.tile.span, kernel=program.tile.name)
+    fail(Code.NO_ROWS, program.tile.span, kernel=program.tile.name, **TERMS[target].fields())
 
 
 def _default_block(role: AxisRole, worker: str, program: FoldedProgram) -> AxisRole:

@@ -188,6 +188,8 @@ def _opposites(one: ir.Directive, other: ir.Directive) -> tuple[str, str] | None
             return "stale_max", "exact_max"
         case ir.Alias(buffer, host), ir.Via(tile, "rows") if buffer == tile:
             return f"alias {buffer}, {host}", f"via {tile} rows"
+        case ir.Role(one_role, axes), ir.Role(other_role, others) if both := [a for a in axes if a in others]:
+            return f"{one_role} {both[0]}", f"{other_role} {both[0]}"
     return None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.plan import Digit
 from tilegen.ir.scheduled import Scheduled
+from tilegen.ir.terms import TERMS
 
 WARPGROUP_ROWS = 64  # rows of a wgmma instruction
 
@@ -69,12 +70,14 @@ def check_rows(s: Scheduled) -> None:
     product = rows[0].block * rows[0].inner
     names, span = s.workers.names, s.role(s.workers.axes[-1]).span
     if product != wanted:
+        terms = TERMS[s.target]
         blocks = " x ".join(str(r.block) for r in rows)
         fail(
             Code.BLOCK_OF_WORKERS,
             span,
             axis=names,
-            consumers=s.workers.count,
+            sharers=f"{s.workers.count} {terms.worker if s.workers.count == 1 else terms.workers}",
+            **terms.fields(),
             got=blocks if len(rows) == 1 else f"{blocks} = {product}",
             wanted=f"{wanted} ({s.workers.count} x {WARPGROUP_ROWS} rows)",
         )

@@ -22,6 +22,7 @@ from tilegen.ir.plan import (
     WriteShared,
 )
 from tilegen.ir.scheduled import TileBuffer
+from tilegen.ir.terms import TERMS
 from tilegen.ir.tile import Move
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.fills import cutting, selects
@@ -67,7 +68,7 @@ class Stores:
         shape = values.shape(s.op(o.source))
         place = {part.axis: dim for dim, e in enumerate(o.at) for a, _ in e.terms if (part := row_part(a, s))}
         if set(place) != set(s.workers.axes) or not shape.rows:
-            fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=s.workers.names)
+            fail(Code.STORE_WITHOUT_ROWS, o.span, output=o.tensor, axis=s.workers.names, **TERMS[s.target].fields())
         if not tensor.dtype.is_float:  # fragments are f32, which would round whole numbers
             fail(Code.STORE_TYPE, o.span, output=o.tensor, dtype=str(tensor.dtype))
         corner = tuple(affine_position(e, s) for e in o.at)

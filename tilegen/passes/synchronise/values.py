@@ -50,6 +50,7 @@ from tilegen.ir.plan import (
     WriteShared,
 )
 from tilegen.ir.scheduled import Phase
+from tilegen.ir.terms import TERMS
 from tilegen.ir.tile import Affine, Cast, Clause, Expr, Move, Read
 from tilegen.ir.uniform import Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, key, reads
@@ -713,7 +714,7 @@ class Values:
         s, g = self.c.scheduled, self.c.tiles[r.name]
         held = self._rows_of(r.name)
         if held is None or (held != self._every_row() and len(held) != 1):
-            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=s.workers.names)
+            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=s.workers.names, **TERMS[s.target].fields())
         return g.cols
 
     def _rows_of(self, tile: str) -> tuple[RowAxis, ...] | None:
