@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import shlex
 import subprocess
@@ -17,10 +18,14 @@ from click.testing import CliRunner, Result
 
 from tilegen.cli.console import stdout, table
 from tilegen.cli.main import DEFECTS, TARGETS, main
+from tilegen.cli.run import Judged, _row
+from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_from_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.ir.tile import TileProgram
+from tilegen.oracle import Result as Value
+from tilegen.oracle import compare
 from tilegen.passes import pipeline
 from tilegen.passes.pipeline import lower
 from tilegen.targets.mls.lower import movement
@@ -273,6 +278,59 @@ def test_run_compares_every_output_with_its_equation() -> None:
         error, allowed = map(float, row)
         assert 0 < error <= allowed
     assert "in the emulator" in result.stdout
+
+
+def test_errors_are_told_relative_to_the_output_and_not_to_a_value_that_may_be_near_0() -> None:
+    value = np.array([1e-9, 1.0, -1.0, np.inf, 7.0])
+    defined = np.array([True, True, True, True, False])
+    result = Value(value, np.full(5, 2e-3), defined, DType.F32)
+    got = value + np.array([1e-3, 0, 0, 0, 0])
+    row = _row(Judged("Y", result, got, compare(result, got, ())))
+    usual = math.sqrt(2 / 3)  # of what is in the domain and finite
+    assert [float(str(x)) for x in row[1:3]] == pytest.approx([1e-3 / usual, 2e-3 / usual], rel=1e-2)
+    zeros = replace(result, value=np.zeros(5))
+    assert "absolute" in str(_row(Judged("Y", zeros, got - value, compare(zeros, got - value, ())))[1])
+
+
+WINDOW = """kernel window {
+  size   S
+  input  X: bf16[S, 64]
+  output Y: f32[S]
+  scalar w: TYPE = 9
+  axis   i in S, j in S
+  domain i, j: i - w <= j <= i
+  tile x[i, d] = X[i, d]
+  tile y[j, d] = X[j, d]
+  Y[i] = max[j](sum[d](x[i, d] * y[j, d]))
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["hopper", "mls"])
+def test_a_run_tells_of_a_domain_that_skips_no_blocks(target: str, tmp_path: Path) -> None:
+    spec, more = tmp_path / "window.tile", ("--emulate",) if target == "hopper" else ()
+    told = "note: domain clause at line 7: w is f32, so that it only masks; with w declared i32, blocks outside are passed by"
+    for dtype, notes in (("f32", 1), ("i32", 0)):
+        spec.write_text(WINDOW.replace("TYPE", dtype))
+        result = tilegen("run", spec, *more, "--size", "S=70", "--target", target)
+        assert result.exit_code == 0, result.output
+        assert result.stdout.count(told) == notes
+    assert told not in tilegen("run", GEMM, "--emulate", "--size", "M=64,N=64,K=64").stdout
+
+
+@pytest.mark.parametrize(
+    ("tile", "at", "says"),
+    [
+        ("k", "b=0,i=3", "k is where b, j, g, d are, whatever i is"),
+        ("q", "b=0,h=0,i=0,j=9", "q is where b, i, h, d are, whatever j is"),
+        ("k", "b=0,r=1", "k is where b, j, g, d are, whatever r is"),
+    ],
+)
+def test_an_axis_that_a_tile_does_not_have_says_nothing_of_where_it_is(tile: str, at: str, says: str) -> None:
+    assert says in fails(2, "explain", FA3, tile, "--at", at)
+    parts = {"k": "h=3", "q": "g=0,r=1"}[tile]  # which an axis of its own is made of, or a part of
+    assert tilegen("explain", FA3, tile, "--at", f"b=0,{parts}").exit_code == 0
+    assert says in fails(2, "explain", FA3, tile, "--at", "b=0", "--element", at)
 
 
 def test_another_seed_gives_other_data() -> None:

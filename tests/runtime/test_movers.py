@@ -98,6 +98,20 @@ def test_arrays_that_tma_cannot_take(pitch: int, first: int, taken: int) -> None
     assert np.abs(out.astype(np.float64) - exact).max() < 0.2
 
 
+@pytest.mark.parametrize("mover", ["auto", "cp_async"])
+def test_arrays_that_lie_backwards_are_copied(mover: str) -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a {mover}, b auto"))
+    inputs = inputs_of(k, {"M": 70, "N": 72, "K": 136})
+    (wanted,) = outputs_of(k, inputs)
+    turned = {name: x[::-1].copy()[::-1] for name, x in inputs.items()}
+    assert all(x.strides[0] < 0 for x in turned.values())
+    (found,) = outputs_of(k, turned)
+    assert np.array_equal(found, wanted)
+    assert k.last_report is not None and not k.last_report.tma_loads
+    single = turned["A"][:1]  # a row by itself has no direction
+    assert describe(single).alignment == 16 and describe(turned["A"]).alignment == 8
+
+
 def test_what_a_launch_of_dense_arrays_takes_is_known_by_sizes() -> None:
     k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto"))
     for N, K, taken in ((64, 64, 0), (64, 68, 1), (66, 64, 2), (64, 63, 3), (1, 64, 3)):

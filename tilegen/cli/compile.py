@@ -11,6 +11,7 @@ import click
 
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
+from tilegen.ir.plan import ABOUT_DOMAIN
 from tilegen.ir.variants import limits, when
 from tilegen.runtime.compilation import Compilation, compile_source
 from tilegen.syntax.reading import read_source
@@ -67,11 +68,13 @@ def how_long(done: Compilation, seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A kernel, the heading of the variant that certain sizes take, and the seconds that compiling that took."""
+    """A kernel, the heading of the variant that certain sizes take, the seconds that compiling that took, and what is
+    to be known of its domain."""
 
     kernel: Kernel
     heading: str
     seconds: float
+    notes: tuple[str, ...]
 
 
 def choose(done: Compilation, numbers: Mapping[str, int | float]) -> Chosen:
@@ -80,7 +83,9 @@ def choose(done: Compilation, numbers: Mapping[str, int | float]) -> Chosen:
     kernel = done.kernel()
     variant = kernel.variant(**numbers)
     _ = variant.built
-    return Chosen(kernel, headings(done)[kernel.variants.index(variant)], time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    notes = tuple(note for note in variant.plan.notes if note.startswith(ABOUT_DOMAIN))
+    return Chosen(kernel, headings(done)[kernel.variants.index(variant)], seconds, notes)
 
 
 def headings(done: Compilation) -> list[str]:

@@ -70,7 +70,7 @@ class _Place:
         found = dict(self.numbers)
         for ragged in self.program.ragged:
             lengths = self.lengths[ragged.size]
-            sequence = at.get(self._sequences(ragged), 0)
+            sequence = at.get(self.sequences(ragged), 0)
             found[ragged.size] = lengths[sequence] if sequence < len(lengths) else 0
             found[start_of(ragged.size)] = sum(lengths[:sequence])
             found[f"{ragged.size}.tokens"] = sum(lengths)
@@ -80,9 +80,9 @@ class _Place:
         """The longest sequence by its axis; nothing, where no size is ragged."""
         each = list(zip(*self.lengths.values(), strict=True))
         number = max(range(len(each)), key=lambda n: min(each[n]), default=0)
-        return {self._sequences(ragged): number for ragged in self.program.ragged}
+        return {self.sequences(ragged): number for ragged in self.program.ragged}
 
-    def _sequences(self, ragged: Ragged) -> str:
+    def sequences(self, ragged: Ragged) -> str:
         """The axis that numbers the sequences."""
         return next(a.name for a in self.program.axes if a.extent.symbols == {ragged.over})
 
@@ -107,6 +107,8 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
             wrong_usage("a tile is shown at a position", wanted="--at with it; without it, the axes are listed")
         _print_axes(out, wanted, asked.tile, place)
         return
+    _check_axes(asked.tile, asked.at, place, "--at")
+    _check_axes(asked.tile, asked.element, place, "--element")
     at = _completed(asked.at, place, "--at")
     values = place.values(at)
     _check_range(at, place, values, "--at")
@@ -145,6 +147,24 @@ def _check_name(name: str, place: _Place) -> None:
         wrong_usage(f"{program.name} has no tile {name}", got=name, wanted=hint)
     what = "stored in rows from registers" if any(t.name == name for t in program.tensors) else "read without TMA"
     fail(Code.NOT_BOXED, declared(name, program).span, name=name, what=what, known=", ".join(moved) or "none")
+
+
+def _check_axes(tile: str, given: Mapping[str, int], place: _Place, option: str) -> None:
+    """Refuses an axis that says nothing of where a tile is: the tile has not got it, nor its whole or a part of it."""
+    program = place.program
+    axes = tile_axes(tile, place.scheduled)
+    telling = {*axes, *map(place.sequences, program.ragged)}
+    for axis in program.axes:
+        if axis.split is not None:
+            parts = {axis.split.outer, axis.split.inner}
+            telling |= parts if axis.name in axes else {axis.name} if parts & set(axes) else set()
+    for name in given:
+        if name not in telling and any(a.name == name for a in program.axes):
+            wrong_usage(
+                f"{option}: {tile} is where {', '.join(axes)} are, whatever {name} is",
+                got=f"{name}={given[name]}",
+                wanted=f"{', '.join(f'{a}=…' for a in axes)}",
+            )
 
 
 def _completed(given: Mapping[str, int], place: _Place, option: str) -> dict[str, int]:

@@ -140,6 +140,8 @@ def run_mls(wanted: Wanted, given: Sizes, seed: int, defect: str | None) -> None
     if defect:
         out.print(f"defect {defect}: {_SITUATIONS[defect]}", markup=False)
     out.print(f"MLS assembly in the emulator, random data with seed {seed}", markup=False)
+    for note in built.plan.notes:
+        out.print(f"note: {note}", markup=False)
     with within_memory(program, sizes, scalars):
         try:
             trial = emulated(built, program, sizes, scalars, seed, straddle=defect == "carry")

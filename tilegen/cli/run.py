@@ -73,6 +73,8 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: 
         else "the PTX in the emulator" + ("" if emulate else f": no {MACHINES[wanted.target].words} here")
     )
     out.print(f"{where}, random data with seed {seed}", markup=False)
+    for note in chosen.notes:
+        out.print(f"note: {note}", markup=False)
 
     print_judged(done.program, judged, f"time: {time}; {how_long(done, seconds + chosen.seconds)}")
 
@@ -176,13 +178,15 @@ def _number(value: SizeValue) -> str:
 
 
 def _row(judged: Judged) -> list[object]:
-    """The error at the point that uses most of what is allowed, relative to the value there unless that is 0."""
+    """The error at the point that uses most of what is allowed there, both relative to the root mean square of the
+    output's values, unless that is 0: the value there may lie near 0 by chance."""
     c = judged.comparison
     error = allowed = "0"
     if c.worst_at is not None:
         value, room = float(judged.result.value[c.worst_at]), float(judged.result.allowed[c.worst_at])
         distance = abs(float(judged.got[c.worst_at]) - value)
-        scale, unit = (abs(value), "") if value else (1.0, " absolute")
+        usual = _root_mean_square(judged.result)
+        scale, unit = (usual, "") if usual else (1.0, " absolute")
         error, allowed = f"{distance / scale:.2e}{unit}", f"{room / scale:.2e}{unit}"
     return [
         judged.name,
@@ -192,6 +196,12 @@ def _row(judged: Judged) -> list[object]:
         f"{c.absolute:.2e}",
         "right" if c.right else f"wrong ({c.mismatches} points not finite or not written)" if c.mismatches else "wrong",
     ]
+
+
+def _root_mean_square(result: Result) -> float:
+    """Of the values of the domain that are finite; 0 where there is none."""
+    counted = result.value[result.defined & np.isfinite(result.value)]
+    return float(np.sqrt(np.mean(counted**2))) if counted.size else 0.0
 
 
 def _wrong(program: TileProgram, judged: Judged) -> Diagnostic:

@@ -32,6 +32,7 @@ from tilegen.syntax.span import Span
 
 WARPS = 4  # of a warpgroup
 CLUSTER_RANK = "cluster.rank"  # the name of a CTA's number in its cluster
+ABOUT_DOMAIN = "domain clause"  # what a note begins with that tells of one
 ASYNCHRONOUS = (16, 8, 4)  # bytes that a thread can have copied to shared memory without waiting for them
 
 # ---- what the kernel is given ----------------------------------------------------------------------

@@ -13,7 +13,7 @@ _ALIGNMENT = "alignment(", ")"  # around a tensor's name: no name that a spec co
 
 def alignment(tensor: str) -> Sym:
     """In a guard: the largest power of two, 16 at most, that a tensor's start and its rows' strides are multiples of in
-    bytes."""
+    bytes; 8 at most where one of the strides is negative."""
     return Sym(f"{_ALIGNMENT[0]}{tensor}{_ALIGNMENT[1]}")
 
 

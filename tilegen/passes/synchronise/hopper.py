@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Elementwise, Product
 from tilegen.ir.plan import (
+    ABOUT_DOMAIN,
     ASYNCHRONOUS,
     Buffer,
     CopyTile,
@@ -36,8 +37,10 @@ from tilegen.ir.plan import (
     Work,
 )
 from tilegen.ir.scheduled import Scheduled, Stream
-from tilegen.ir.tile import TileProgram
+from tilegen.ir.tile import Affine, Clause, Symbol, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
+from tilegen.ir.walk import subexpressions
+from tilegen.passes.expressions import positions
 from tilegen.passes.fills import fill_notes
 from tilegen.passes.isolate import ends_with_tensor
 from tilegen.passes.schedule import registers_at_entry, source_names
@@ -391,12 +394,34 @@ def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
 
 def domain_notes(s: Scheduled) -> tuple[str, ...]:
     """What is to be known of clauses that bound no loop, in words."""
-    clauses = [c for p in s.phases if isinstance(p, Stream) for c in only_masking(p, s)]
-    return tuple(
-        f"domain clause at line {c.span.line}: more than {MOST_RANGES} ranges of blocks together with the others; "
-        "it only masks"
-        for c in dict.fromkeys(clauses)
+    streams = [p for p in s.phases if isinstance(p, Stream)]
+    several = dict.fromkeys(c for p in streams for c in only_masking(p, s))
+    real = dict.fromkeys((c, name) for p in streams for c in s.program.tile.domain for name in _real_bounds(c, p.axis))
+    return (
+        *(
+            f"{ABOUT_DOMAIN} at line {c.span.line}: more than {MOST_RANGES} ranges of blocks together with the others; "
+            "it only masks"
+            for c in several
+        ),
+        *(
+            f"{ABOUT_DOMAIN} at line {c.span.line}: {name} is f32, so that it only masks; with {name} declared i32, "
+            "blocks outside are passed by"
+            for c, name in real
+        ),
     )
+
+
+def _real_bounds(clause: Clause, stream: str) -> tuple[str, ...]:
+    """Scalars that are no whole numbers, which a clause compares with positions along a streamed axis."""
+    found = [
+        e.name
+        for alternative in clause.alternatives
+        for part in alternative
+        if not isinstance(part, Affine) and stream in positions(part)
+        for e in subexpressions(part)
+        if isinstance(e, Symbol) and e.dtype.is_float
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def tile_notes(tiles: dict[str, TileGeometry], s: Scheduled) -> tuple[str, ...]:
