@@ -21,7 +21,7 @@ from tilegen.ir.uniform import Uniform, evaluate, symbols
 
 Array = npt.NDArray[Any]
 ROWS = 64
-FILL = 0x7FFF  # what TMA's NaN fill writes to a 16-bit element, as the emulator has it
+FILL = 0x7FF7  # what TMA's NaN fill writes to a 16-bit element, as the emulator has it
 QUAD = 4  # lanes that share a row: a row fragment is an array of ROWS x QUAD, one value a lane
 F32 = np.float32
 
@@ -438,7 +438,7 @@ class Role:
         cols = self.fragment(o.out).cols
         operands = [np.broadcast_to(self.value(e, "acc", cols), (ROWS, cols)) for e in (o.a, o.b, o.c)]
         outside = np.zeros((ROWS, cols), np.bool_)
-        for e in (o.a, o.b, o.c):
+        for e in (o.a, o.b):
             if isinstance(e, ir.Element) and self.fragment(e.fragment).layout == "pair":
                 outside |= self.read(e.fragment).view(np.uint16) == FILL
         with np.errstate(all="ignore"):

@@ -412,11 +412,14 @@ CASES: list[tuple[Code, str, str]] = [
         "y[i, j]",
     ),
     (
-        Code.OOB_READ,  # the sign of what stands outside would be lost
-        schedule_of(
-            changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(y[i, j] - x[i, j] * y[i, j])")), "oob x nan, y nan"
-        ),
+        Code.OOB_READ,  # of two tiles one is no factor
+        schedule_of(DIFFERENCE, "oob x nan, y nan"),
         "x[i, j]",
+    ),
+    (
+        Code.OOB_READ,
+        schedule_of(changed(DIFFERENCE, ("T(y[i, j] - x[i, j])", "T(2 * x[i, j] + y[i, j])")), "oob y nan"),
+        "y[i, j]",
     ),
     (
         Code.OOB_OF_VECTOR,

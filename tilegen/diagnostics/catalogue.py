@@ -530,14 +530,14 @@ class Code(enum.Enum):
         ("bring it by TMA: leave out `via {tile} cp_async` or `via {tile} auto`", "leave `oob` out"),
     )
     OOB_READ = Entry(
-        "`{directive}` asks that {tile} is read in `{type}(a * b + c)` alone, and this is none",
+        "`{directive}` asks that {tile} is read as a factor in `{type}(a * b + c)` alone, and here it is not",
         (
             "write the rounding: `{type}({tile}[…] * w[…])`, a product, a sum, or one of each, of numbers that are "
             "{type} themselves",
             "make others {type} by a rounding of their own: `{type}(scale)`",
             "leave `oob` out",
         ),
-        "fma.rn.oob multiplies and adds once, and rounds to the type of its operands",
+        "fma.rn.oob multiplies and adds once, rounds to the type of its operands, and knows the NaN in its factors",
     )
     OOB_OF_VECTOR = Entry(
         "{tile} is read element by element, without the TMA engine, and nothing fills it",

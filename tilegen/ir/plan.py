@@ -832,9 +832,10 @@ class Map:
 
 @dataclass(frozen=True)
 class FmaOob:
-    """out (acc) := a * b + c in a 16-bit type, rounded once, and +0 where one of them is the NaN that TMA fills with.
+    """out (acc) := a * b + c in a 16-bit type, rounded once, and +0 where a or b is the NaN that TMA fills with.
 
-    Numbers that are no fragment of layout pair are the type's own already. At least one operand is such a fragment.
+    Numbers that are no fragment of layout pair are the type's own already. At least one factor is such a fragment, and
+    the addend is none: there the NaN counts as any other.
     """
 
     out: str

@@ -1,9 +1,9 @@
 """What a tile holds outside its tensor where that is the NaN which `fma.rn.oob` makes zeros of (`oob x nan`).
 
-A written rounding `T(a * b + c)` of numbers of T is then one instruction: rounded once, and +0 where one of the three
-lies outside the tensor. What is made of it may be 0 wherever the domain ends, without a select: a fold or a store that
-wants 0 there needs none. Every read of such a tile must be one of these operands, since any other arithmetic would
-meet a NaN.
+A written rounding `T(a * b + c)` of numbers of T is then one instruction: rounded once, and +0 where a or b is outside
+the tensor (not c, which would make NaN). What is made of it may be 0 wherever the domain ends, without a select: a fold
+or a store that wants 0 there needs none. Every read of such a tile must be one of these factors, since any other
+arithmetic would meet a NaN.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Elementwise, Guarded, Output, Product
+from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Apply, Cast, Clause, Expr, Move, Number, Read, TileProgram
 from tilegen.ir.walk import parts
@@ -42,7 +43,7 @@ def filled(s: Scheduled) -> frozenset[str]:
 
 
 def fused(cast: Cast, tiles: frozenset[str]) -> Fused | None:
-    """The multiply-add that a rounding is; None for one that reads none of the tiles as an operand, or is none."""
+    """The multiply-add that a rounding is; None for one that has no factor read of the tiles, or is none."""
 
     def outside(e: Expr) -> bool:
         return isinstance(e, Read) and e.name in tiles
@@ -50,30 +51,28 @@ def fused(cast: Cast, tiles: frozenset[str]) -> Fused | None:
     terms = list(_terms(cast.value, 1))
     if len(terms) > 2:
         return None
-    subtracted = next((n for n, (sign, _) in enumerate(terms) if sign < 0), 0)
-    first = next((n for n, (_, e) in enumerate(terms) if isinstance(e, Apply) and e.op == "mul"), subtracted)
-    sign, product = terms.pop(first)
+    by_itself = next((n for n, (_, e) in enumerate(terms) if outside(e)), 0)
+    sign, product = terms.pop(next((n for n, (_, e) in enumerate(terms) if _is_product(e)), by_itself))
     factors = (
-        product.args if isinstance(product, Apply) and product.op == "mul" else (product, number(1.0, product.span))
+        product.args if isinstance(product, Apply) and _is_product(product) else (product, number(1.0, product.span))
     )
     (one, a), (other, b) = map(_unsigned, factors)
     sign *= one * other
     # without an addend: a zero that changes no product, not even the sign of one
     beside, c = terms[0] if terms else (1, number(-0.0, cast.span))
-    # the NaN is known by its bits, so its sign must stay
-    negated = beside < 0 if outside(c) else sign < 0 and outside(a) and outside(b)
+    negated = sign < 0 and outside(a) and outside(b)
     if negated:
         sign, beside = -sign, -beside
     if sign < 0:
         a, b = (a, _negated(b)) if outside(a) or isinstance(b, Number) else (_negated(a), b)
     if beside < 0:
         c = _negated(c)
-    operands = (a, b, c)
-    if not any(map(outside, operands)) or not all(_is(e, cast.dtype) for e in operands):
-        return None
-    if any(isinstance(e, Apply) and outside(e.args[0]) for e in operands):
-        return None
-    return Fused(a, b, c, negated)
+    fits = all(_is(e, cast.dtype) for e in (a, b, c))
+    return Fused(a, b, c, negated) if fits and (outside(a) or outside(b)) and not any(map(outside, reads(c))) else None
+
+
+def _is_product(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op == "mul"
 
 
 def _terms(e: Expr, sign: int) -> Iterator[tuple[int, Expr]]:
@@ -155,7 +154,7 @@ def _product_of(name: str, s: Scheduled) -> str:
 
 
 def _bare(e: Expr, tiles: frozenset[str]) -> Iterator[Read]:
-    """Reads of the tiles that are no operand of a multiply-add."""
+    """Reads of the tiles that are no factor of a multiply-add."""
     if isinstance(e, Read):
         if e.name in tiles:
             yield e
@@ -218,11 +217,18 @@ def _follows(condition: Affine, move: Move, program: TileProgram) -> bool:
     for entry, dim in zip(move.at, program.tensor(move.tensor).dims, strict=True):
         if isinstance(entry, Affine):
             for sign, least in ((1, entry.offset), (-1, dim - 1 - entry.offset)):
-                if dict(condition.terms) == {axis: sign * c for axis, c in entry.terms}:
-                    more = (condition.offset - least).constant
-                    if more is not None and more >= 0:
-                        return True
+                same = dict(condition.terms) == {axis: sign * c for axis, c in entry.terms}
+                if same and _never_negative(condition.offset - least, program):
+                    return True
     return False
+
+
+def _never_negative(number: Poly, program: TileProgram) -> bool:
+    """Whether a number is at least 0 whatever sizes are, and scalars within their constraints."""
+    known = {x.name for x in program.sizes} | {
+        x.name for x in program.scalars if x.constraint and x.constraint.op in (">", ">=") and x.constraint.bound >= 0
+    }
+    return all(factor >= 0 and known.issuperset(names) for names, factor in number.terms)
 
 
 def _vanishing(e: Expr, s: Scheduled) -> frozenset[str]:
@@ -238,7 +244,7 @@ def _vanishing(e: Expr, s: Scheduled) -> frozenset[str]:
         made = fused(e, tiles)
         if made is None:
             return _vanishing(e.value, s)
-        return frozenset(r.name for x in (made.a, made.b, made.c) for r in reads(x) if r.name in tiles)
+        return frozenset(x.name for x in (made.a, made.b) if isinstance(x, Read) and x.name in tiles)
     if not isinstance(e, Apply):
         return none
     if e.op in ("neg", "abs", "floor"):

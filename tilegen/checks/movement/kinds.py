@@ -87,7 +87,7 @@ def join(a: Kind, b: Kind) -> Kind:
 def apply(op: str, args: tuple[Kind, ...]) -> Kind:
     """The kind of an operation's result."""
     if op == "fma_oob":
-        return 0.0 if OUTSIDE in args else apply("fma", args)
+        return 0.0 if OUTSIDE in args[:2] else apply("fma", args)
     if OUTSIDE in args:
         return apply(op, tuple(ANY if a == OUTSIDE else a for a in args))
     if op == "fma":

@@ -12,8 +12,9 @@ from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.rounding import BF16, f16_bits, round_to, saturate, to_odd, two_sum
 from tilegen.emulate.ptx.types import TYPES, Array
 
-#: What TMA's NaN fill writes to f16 and bf16 elements; the manual does not give the pattern.
-OOB_NAN = np.uint16(0x7FFF)
+#: What TMA's NaN fill writes to f16 and bf16 elements, and fma.oob knows, with either sign, in its factors: so it is on
+#: an H200 (tests/gpu/test_fills.py); the manual does not give the pattern.
+OOB_NAN = np.uint16(0x7FF7)
 _TINY16 = np.float32(2.0**-14)
 
 
@@ -114,11 +115,11 @@ def arithmetic_bits(name: str, kind: str, ftz: bool, sat: bool, relu: bool) -> C
 
 
 def zero_outside(f: Callable[..., Array]) -> Callable[..., Array]:
-    """f on uint16 patterns, and +0 where an operand is what TMA's NaN fill writes."""
+    """fma on uint16 patterns, and +0 where a factor is what TMA's NaN fill writes."""
 
-    def compute(*patterns: Array) -> Array:
-        outside = np.logical_or.reduce([p == OOB_NAN for p in patterns])
-        return np.where(outside, np.uint16(0), f(*patterns))
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        outside = (a & np.uint16(0x7FFF) == OOB_NAN) | (b & np.uint16(0x7FFF) == OOB_NAN)
+        return np.where(outside, np.uint16(0), f(a, b, c))
 
     return compute
 

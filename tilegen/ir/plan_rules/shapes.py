@@ -112,12 +112,12 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             yield from _layout(get(out), "acc")
             if dtype not in (DType.F16, DType.BF16):
                 yield f"there is no fma.rn.oob of {dtype}"
-            entries = [x.fragment for x in (a, b, c) if isinstance(x, ir.Element) and get(x.fragment).layout == "pair"]
-            for operand in (a, b, c):
-                if not (isinstance(operand, ir.Element) and operand.fragment in entries):
-                    yield from check_expression(operand, role, get(out))
+            entries = [x.fragment for x in (a, b) if isinstance(x, ir.Element) and get(x.fragment).layout == "pair"]
+            numbers = [x for x in (a, b) if not (isinstance(x, ir.Element) and x.fragment in entries)]
+            for operand in (*numbers, c):
+                yield from check_expression(operand, role, get(out))
             if not entries:
-                yield "no operand is entries of a tile, as they lie"
+                yield "no factor is entries of a tile, as they lie"
             for name in entries:
                 if (get(name).cols, get(name).dtype) != (get(out).cols, dtype):
                     yield f"{name} is {get(name).dtype} of {get(name).cols} columns, {out} {dtype} of {get(out).cols}"
