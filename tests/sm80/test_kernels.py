@@ -20,6 +20,21 @@ from tilegen.targets.hopper.nvrtc import compile_cuda
 from tilegen.targets.hopper.sass import disassemble, parse_sass
 
 ATTENTION = {"B": 1, "Hk": 2, "G": 2}
+FACTORS = """
+kernel factors {{
+  size   M, N, K
+  input  A: bf16[{A}]
+  input  B: bf16[{B}]
+  output C: f32[M, N]
+
+  tile a[{a}] = A[{a}]
+  tile b[{b}] = B[{b}]
+
+  C[m, n] = sum[k](a[{a}] * b[{b}])
+
+  schedule sm_80 {{ block m 128, n 32, k {k}  warp_rows {rows} }}
+}}
+"""
 
 
 @cache
@@ -57,6 +72,29 @@ def test_products_by_warps_of_16_rows() -> None:
     right(k, {"M": 140, "N": 56, "K": 72})
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "k", "rows"), [("k, m", "k, n", 32, 16), ("m, k", "n, k", 16, 32), ("k, m", "n, k", 32, 32)]
+)
+def test_factors_that_run_either_way(a: str, b: str, k: int, rows: int) -> None:
+    """Along what is contracted or across it, in lines of 32, 64 and 128 bytes."""
+    made = tilegen.compile(FACTORS.format(a=a, A=a.upper(), b=b, B=b.upper(), k=k, rows=rows), target="sm_80")
+    right(made, {"M": 136, "N": 40, "K": 72})
+
+
+def test_what_is_missing_is_found_when_a_launch_is_watched() -> None:
+    """Races of copies, products and looks between meetings: none in what is made, one where a wait or a meeting is left
+    out of it."""
+    k, sizes = kernel("gemm"), {"M": 130, "N": 72, "K": 200}
+    arguments = {**random_inputs(k.program, sizes, 1), **poisoned(k.program, sizes), **sizes}
+    k.emulate(arguments)
+    text = k.variants[0].ptx
+    for whole, wrong in (("bar.sync", "// bar.sync"), ("cp.async.wait_group 1", "cp.async.wait_group 2")):
+        assert whole in text
+        with pytest.raises(TilegenError) as caught:
+            k.emulate(arguments, ptx=text.replace(whole, wrong))
+        assert all(d.code.startswith("EMULATED") for d in caught.value.diagnostics)
+
+
 @pytest.mark.parametrize("pitch", [71, 70, 68])
 def test_products_of_rows_that_begin_anywhere(pitch: int) -> None:
     """Copies of an element, of 4 and of 8 bytes."""
@@ -73,7 +111,7 @@ def test_causal_attention(Sq: int, Sk: int) -> None:
 
 
 def test_heads_that_are_no_whole_lines() -> None:
-    right(kernel("fa3_fwd", D=72), ATTENTION | {"Sq": 65, "Sk": 137})
+    right(kernel("fa3_fwd", "block j 32", D=40), ATTENTION | {"Sq": 65, "Sk": 137})
 
 
 def test_what_a_row_does_not_see_stays_out() -> None:

@@ -48,7 +48,7 @@ def test_plans_survive_json() -> None:
     assert plan_from_json(plan_to_json(CAUSAL)) == CAUSAL
 
 
-@pytest.mark.parametrize("name", ["gemm_logsumexp", "row_softmax", "attention_bias", "attention_chunks", "swiglu"])
+@pytest.mark.parametrize("name", ["row_softmax", "attention_chunks", "swiglu"])
 def test_every_check_passes(name: str) -> None:
     program = sample(name)
     plan = lower(program, "sm_80")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import ASYNCHRONOUS
 from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.schedule import Directive, Via
@@ -22,15 +23,12 @@ from tilegen.passes.synchronise.geometry import MAX_RANK, offset_unit
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
 
 
-COPYING = ("sm_80",)  # targets on which nothing but threads can bring a tile
-
-
 def by_alignment(
     program: TileProgram, directives: tuple[Directive, ...], target: str, guard: Uniform | None = None
 ) -> tuple[Choice, ...]:
     """The directives once for each width of copies, the widest first, the condition `guard` and that on tensors'
     alignment with each; themselves alone where nothing is copied."""
-    if target in COPYING:
+    if "tma" not in MACHINES[target].movers:
         directives = _all_copied(program, directives)
     moves = {m.name: program.tensor(m.tensor) for m in program.moves}
     open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]

@@ -12,6 +12,7 @@ from typing import Any
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Exponent, Product
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.ir.terms import TERMS
@@ -29,8 +30,6 @@ TARGET_OPTIONS: dict[str, frozenset[str]] = {
     "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"}),
     "sm_80": frozenset({"exact_max", "isolate", "warp_rows"}),
 }
-
-MOVERS = {"hopper": ("tma", "cp_async"), "sm_80": ("cp_async",)}  # of tiles
 
 
 def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
@@ -383,7 +382,7 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
             stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
     mover = "tma" if d.mover == "auto" else d.mover  # for arrays that it may take: `movers` settles the others
-    if mover not in MOVERS[program.target]:
+    if mover not in MACHINES[program.target].movers:
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
     return replace(
         program,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FoldedProgram
-from tilegen.ir.liveness import live_points
+from tilegen.ir.liveness import registers_needed
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Buffer, Plan, Ring, RolePlan, Scan
 from tilegen.ir.plan_rules.roles import entry_registers
@@ -32,9 +32,6 @@ from tilegen.passes.synchronise.work import grid
 from tilegen.passes.synchronise_sm80.schedule import TARGET, schedules
 from tilegen.passes.synchronise_sm80.worker import Worker
 
-# Registers a thread beside its fragments: addresses, operands of products on their way, counters.
-_BESIDE = 48
-
 
 def first_with_room(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None = None) -> Plan:
     """The plan of the first of the schedules that the directives leave open which the machine has room for; of the last
@@ -49,21 +46,16 @@ def first_with_room(folded: FoldedProgram, directives: tuple[Directive, ...], gu
 def _has_room(plan: Plan) -> bool:
     """Whether shared memory and registers suffice."""
     (role,) = plan.roles
-    return plan.shared_bytes <= MACHINES[TARGET].shared_bytes and _held(role) + _BESIDE <= plan.registers_at_entry
+    return plan.shared_bytes <= MACHINES[TARGET].shared_bytes and _fits(role)
 
 
-def _held(role: RolePlan) -> int:
-    """Registers a thread that fragments hold at once, at most."""
-    sizes = {f.name: f.registers if f.storage else 0 for f in role.fragments}
-    return role.together * max((sum(sizes[name] for name in p.live) for p in live_points(role, 0)), default=0)
+def _fits(role: RolePlan) -> bool:
+    return registers_needed(role) <= entry_registers(role.threads)
 
 
 def _together(role: RolePlan) -> int:
     """How many of its warpgroups are to be the same threads: a factor that several rows meet is then read once."""
-    both = replace(role, together=2)
-    if role.warpgroups % 2:
-        return 1
-    return 2 if _held(both) + _BESIDE <= entry_registers(both.threads) else 1
+    return 2 if role.warpgroups % 2 == 0 and _fits(replace(role, together=2)) else 1
 
 
 def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:

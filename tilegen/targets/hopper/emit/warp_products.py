@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilegen.ir.dtypes import DType
-from tilegen.ir.plan import FragmentOperand, SlotOperand, WarpMma
+from tilegen.ir.plan import WARPS, FragmentOperand, SlotOperand, WarpMma
 from tilegen.targets.hopper.emit.names import Names
 from tilegen.targets.hopper.emit.scope import RoleScope
 from tilegen.targets.hopper.emit.tensors import geometry
@@ -78,11 +78,12 @@ def _operand(r: RoleScope, operand: SlotOperand, local: Names, side: str, n: int
     lie = [
         k // steps * tall + k % steps * 2 * _STEP if along_k else k * _STEP * line for k in range(len(operand.offsets))
     ]
-    if operand.stride != 8 * line or list(operand.offsets) != lie:
+    whole_warps = along_k or not first or line == _BLOCK * 2 * WARPS  # else a line is cut between warps
+    if operand.stride != 8 * line or list(operand.offsets) != lie or not whole_warps:
         raise ValueError(f"{operand.slot.ring}: no warp reads k steps that lie so")
     row, piece = _LINES_FIRST if along_k == first else _LINES_LAST
     wish = _of(r, operand.slot.ring) if first else operand.slot.ring
-    name = start = local.give((side, r.one), wish)
+    name = local.give((side, r.one), wish)
     at = local.give((f"{side} at", r.one), f"{name}_at")
     if along_k:
         row = f"{_WARP} * {_ROWS} + {row}" if first else row
@@ -91,9 +92,7 @@ def _operand(r: RoleScope, operand: SlotOperand, local: Names, side: str, n: int
         added += [] if first else [f"block * {8 * line}"]
     else:
         within = line // _BLOCK
-        if first:
-            piece = f"{_WARP} * 2 % {within} + {piece}" if within > 2 else piece
-            start = f"{name} + {_WARP} * 2 / {within} * {operand.leading}" if within < 8 else name
+        piece = f"{_WARP} * 2 + {piece}" if first else piece
         crossed = f"block % {within} * {_BLOCK}" if within > 2 and not first else ""
         added = [f"step * {_STEP * line}"]
         added += [f"block / {within} * {operand.leading}"] if not first else []
@@ -103,7 +102,6 @@ def _operand(r: RoleScope, operand: SlotOperand, local: Names, side: str, n: int
     return {
         "name": name,
         "at": at,
-        "start": start,
         "lane": f"{geometry(r, buffer)['swizzle']}(({row}) * {line} + ({piece}) * {_BLOCK})",
         "there": " + ".join((f"({at} ^ {crossed})" if crossed else at, *added)),
         "load": loads.get(4),
