@@ -37,6 +37,7 @@ class Subject:
     spec: str
     params: tuple[tuple[str, ParamValue], ...]
     sizes: tuple[Mapping[str, Any], ...]
+    target: str = "hopper"
 
 
 def _moved(sample: str, tiles: tuple[str, ...], sizes: Mapping[str, Any], **params: ParamValue) -> Subject:
@@ -48,6 +49,11 @@ def _moved(sample: str, tiles: tuple[str, ...], sizes: Mapping[str, Any], **para
 
 SUBJECTS: tuple[Subject, ...] = (
     *(Subject(s.name, text_of(s.sample), s.params, s.sizes) for s in PLANS),
+    *(
+        Subject(f"{s.name} for sm_80", text_of(s.sample), s.params, s.sizes, "sm_80")
+        for s in PLANS
+        if s.name in ("gemm", "fa3_fwd D=64 causal=True")
+    ),
     _moved("gemm", ("a", "b"), {"M": 70, "N": 72, "K": 200}),
     _moved("fa3_fwd", ("k",), {"B": 1, "Hk": 1, "G": 1, "Sq": 201, "Sk": 330}, D=64, causal=True),
 )
@@ -81,7 +87,7 @@ class Bench:
 
     def __init__(self, s: Subject) -> None:
         self.subject = s
-        kernel = tilegen.compile(s.spec, **dict(s.params))
+        kernel = tilegen.compile(s.spec, target=s.target, **dict(s.params))
         self.program: TileProgram = kernel.program
         self.built: Built = self._variant(kernel, s.sizes[0]).built
         # a launch of other sizes may take another variant

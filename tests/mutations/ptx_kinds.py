@@ -17,6 +17,7 @@ Change = Callable[[Text, Instruction], Iterator[Lines]]
 KINDS: dict[str, Callable[[Text], Made]] = {}
 
 _MMA = "wgmma.mma_async"
+_WARP_MMA = "mma.sync"
 _WAIT = "mbarrier.try_wait"
 _EXPECT = "mbarrier.arrive.expect_tx"
 _ARRIVE = "mbarrier.arrive.shared"
@@ -174,10 +175,10 @@ KINDS["a product added to what is stale"] = changed(_MMA, _scale_d("0", "1"))
 KINDS["a product not added"] = changed(_MMA, _scale_d("1", "0"))
 KINDS["a product added whatever its predicate"] = changed(_MMA, _scale_d("adding", "1"))
 KINDS["a product's sign turned"] = changed(_MMA, lambda text, i: iter([(str(i.put(4, "-1")),)]))
-KINDS["registers of an accumulator exchanged"] = changed(_MMA, _exchanged_in(0))
-KINDS["registers of a factor exchanged"] = changed(_MMA, _exchanged_in(1))
-KINDS["a product dropped"] = dropped(_MMA)
-KINDS["a product issued twice"] = doubled(_MMA)
+KINDS["registers of an accumulator exchanged"] = changed((_MMA, _WARP_MMA), _exchanged_in(0))
+KINDS["registers of a factor exchanged"] = changed((_MMA, _WARP_MMA), _exchanged_in(1))
+KINDS["a product dropped"] = dropped(_MMA, _WARP_MMA)
+KINDS["a product issued twice"] = doubled(_MMA, _WARP_MMA)
 
 # ---- order ---------------------------------------------------------------------------------------------
 
@@ -346,6 +347,9 @@ _COPY = ("cp.async.cg", "cp.async.ca")
 KINDS["a copy 16 bytes on in shared memory"] = moved(_COPY, 0, 16)
 KINDS["a copy from 16 bytes on"] = moved(_COPY, 1, 16)
 KINDS["a copy dropped"] = dropped(*_COPY)
+KINDS["a commit of copies dropped"] = dropped("cp.async.commit_group")
+KINDS["a wait for copies dropped"] = dropped("cp.async.wait_group")
+KINDS["a wait for copies that leaves one more"] = moved("cp.async.wait_group", 0, 1)
 KINDS["bytes of a copy that exist +2"] = moved(_COPY, 3, 2)
 KINDS["bytes of a copy that exist -2"] = moved(_COPY, 3, -2)
 KINDS["an arrival behind copies dropped"] = dropped("cp.async.mbarrier")

@@ -35,6 +35,12 @@ KINDS["a store to shared memory 16 bytes on"] = changed(_TO_SHARED, _address(0, 
 KINDS["a store to shared memory a line on"] = changed(_TO_SHARED, _address(0, 128))
 KINDS["a store to shared memory dropped"] = dropped(*_TO_SHARED)
 KINDS["a matrix stored transposed"] = respelt("stmatrix", r"\.x4\.shared", ".x4.trans.shared")
+KINDS["a matrix read otherwise transposed"] = changed(
+    "ldmatrix",
+    lambda text, i: iter(
+        [(str(i).replace(".trans", "") if ".trans" in i.name else str(i).replace(".x4", ".x4.trans"),)]
+    ),
+)
 KINDS["a read of shared memory 16 bytes on"] = changed(_FROM_SHARED, _address(1, 16))
 KINDS["a store to device memory an element on"] = changed("st.global", _address(0))
 KINDS["a store to device memory dropped"] = dropped("st.global")

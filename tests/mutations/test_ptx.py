@@ -80,6 +80,9 @@ def test_every_kind_has_a_place() -> None:
     elsewhere = {
         "an update of shared memory made twice",  # in kernels that deal items
         "a product added whatever its predicate",  # where a late product may be an item's first
+        # for sm_80
+        *("a commit of copies dropped", "a wait for copies dropped", "a wait for copies that leaves one more"),
+        "a matrix read otherwise transposed",
     }
     assert {kind for kind in KINDS if not any(mutants(text, (kind,)))} == elsewhere
     assert len(KINDS) >= 25
