@@ -73,6 +73,64 @@ def test_what_is_undefined_is_a_fault(code: str, pattern: str, number: int, by: 
     assert fault.code == code and words in fault.message
 
 
+LOAD, STORE = r"cp\.async\.bulk\.tensor.*global\.tile\.mbarrier", r"cp\.async\.bulk\.tensor.*bulk_group"
+
+
+def moved(pattern: str, number: int, coordinate: int, by: int) -> str:
+    """The kernel's PTX with one coordinate of a transfer moved, innermost first."""
+    (line,) = [edited_line for n, edited_line in enumerate(lines_of(pattern)) if n == number]
+    found = re.search(r"\{(.*?)\}", line)
+    assert found is not None
+    words = found[1].split(", ")
+    own = words[coordinate]
+    words[coordinate] = "moved"
+    new = line.replace(found[1], ", ".join(words))
+    return edited(pattern, number, f"{{\n.reg .b32 moved;\nadd.s32 moved, {own}, {by};\n{new}\n}}")
+
+
+def lines_of(pattern: str) -> list[str]:
+    return [line for line in attention().ptx.splitlines() if re.match(pattern, line.strip())]
+
+
+# The transfers of this kernel in its text: K's first block, Q of each consumer, V …
+K, Q, V = 0, 1, 5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "number", "coordinate", "by", "statement", "words"),
+    [
+        (LOAD, K, 0, 8, "s", "d = 0 of q meets d = 8 of k"),
+        (LOAD, K, 1, 1, "O", "j = 257 of the factor in registers meets j = 256 of v"),
+        (LOAD, K, 2, 1, "s", "h = 0 meets g = 1 in q and k"),
+        (LOAD, K, 3, 1, "s", "b = 0 of q meets b = 1 of k"),
+        (LOAD, Q, 1, 64, "O", "stores what is of i = 320 to O at i = 256"),
+        (LOAD, Q, 2, 1, "O", "stores what is of h = 1 to O at h = 0"),
+        (LOAD, V, 2, 1, "O", "g = 0 of the factor in registers meets g = 1 of v"),
+        (STORE, 0, 1, -1, "O", "stores what is of i = 256 to O at i = 255"),
+    ],
+)
+def test_a_wrong_tile_is_told(pattern: str, number: int, coordinate: int, by: int, statement: str, words: str) -> None:
+    fault = found(moved(pattern, number, coordinate, by))
+    assert fault.code == "EMULATED_TILE" and words in fault.message
+    assert fault.span == attention().program.definition(statement).span
+
+
+def test_a_transposed_operand_is_told() -> None:
+    line = lines_of("wgmma.mma_async")[0]
+    fault = found(edited("wgmma.mma_async", 0, line.replace("0, 0;", "0, 1;")))
+    assert fault.code == "EMULATED_TILE" and "only one of q and k is contracted along d" in fault.message
+
+
+def test_rows_that_are_exchanged_are_told() -> None:
+    """O divided by the sum of other rows: a thread's registers are of rows t and t + 8, by turns two and two."""
+    scaled = [n for n, line in enumerate(lines_of(r"mul\.rn\.f32")) if line.count("%f") == 3][-32:]
+    lines = lines_of(r"mul\.rn\.f32")
+    one, other = (lines[n].split()[-1] for n in (scaled[0], scaled[2]))
+    assert one != other
+    fault = found(edited(r"mul\.rn\.f32", scaled[0], lines[scaled[0]].replace(one, other)))
+    assert fault.code == "EMULATED_TILE" and "mixes rows" in fault.message
+
+
 def test_a_fault_names_statement_role_and_slot() -> None:
     fault = found(edited(r"mbarrier\.try_wait", 1, _PASSED))
     program = attention().program

@@ -1105,6 +1105,14 @@ class Code(enum.Enum):
         "a phase ends when all arrivals have come and no expected byte is outstanding; what lands later counts for the "
         "next",
     )
+    EMULATED_TILE = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        (
+            "compare the coordinates of the loads with the tile's declaration",
+            "compare the product's descriptors with the tile's layout",
+        ),
+        "a box anywhere inside a tensor is right to TMA: which one is meant, the spec declares",
+    )
     EMULATED_UNWRITTEN = Entry(
         "{what} (executing {instruction}, PTX line {line}, {where})",
         ("compare the bytes of the box or the copies with what is read",),

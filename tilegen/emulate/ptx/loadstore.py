@@ -130,11 +130,14 @@ def store(ins: Instruction) -> Decoded:
         all_threads = np.arange(machine.threads)
         spaces = machine.spaces
         watch, pc = machine.watch if where in ("shared", "generic") else None, machine.program.binding_at
+        outside = machine.watch if where == "global" else None
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
             if watch is not None:
                 watch.store(threads, address, t.bytes * count, pc)
+            if outside is not None:
+                outside.store_global(threads, address, t.bytes, items, pc)
             values = rows[0][s].reshape(-1, 1) if count == 1 else np.stack([row[s] for row in rows], axis=1)
             spaces.scatter(where, address, t.bytes, values if m is None else values[m], threads)
 

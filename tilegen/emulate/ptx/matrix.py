@@ -46,9 +46,10 @@ def matrix(ins: Instruction) -> Decoded:
             all_addresses = where(slice(0, machine.threads))
             at = all_addresses[threads].reshape(-1, WARP)[:, : 8 * count]
             if watch is not None:
-                (watch.load if load else watch.store)(
-                    threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc
-                )
+                if load:
+                    watch.load(threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc)
+                else:
+                    watch.store_matrices(threads, at, items, pc)
             place = at & np.uint64(machine.offset_bits)
             bad = (at % 16 != 0) | (place < machine.shared_base) | (place + 16 > machine.shared_end)
             if bad.any():

@@ -73,10 +73,10 @@ def wgmma(ins: Instruction) -> Decoded:
     mods.need("aligned")
     if action == "wait_group":
         mods.done()
-        return _ordering(ins, action, _constant(mods.operands(1)[0], mods))
+        return _ordering(action, _constant(mods.operands(1)[0], mods))
     if action != "mma_async":
         mods.done()
-        return _ordering(ins, action, 0)
+        return _ordering(action, 0)
     shape = _SHAPE.match(mods.left[0]) if mods.left else None
     if shape is None:
         mods.unknown("it has no shape")
@@ -92,13 +92,11 @@ def wgmma(ins: Instruction) -> Decoded:
     return _multiply(ins, mods, result, n, a_type, b_type)
 
 
-def _ordering(ins: Instruction, action: str, left: int) -> Decoded:
-    """fence, commit_group, wait_group: of whole warps."""
+def _ordering(action: str, left: int) -> Decoded:
+    """fence, commit_group, wait_group."""
 
     def bind(machine: Machine) -> Control:
         def control(unit: Unit, group: Group) -> bool:
-            if not unit.gather(group, unit.warp_bits(group.bits), ins.name):
-                return False
             watch, engines = machine.watch, unit.cta.engines
             for thread in unit.lanes(group.bits).threads[::WARP].tolist():
                 if action == "commit_group":
@@ -202,11 +200,9 @@ def _multiply(ins: Instruction, mods: Modifiers, result: str, n: int, a_type: El
                 check(a_bits, 64, a_type, a_mn, base)
             check(b_bits, n, b_type, b_mn, base)
             if watch is not None:
-                own = int(machine.rank_bits[base]) // 16
-                operands = [chunk_indices(b_bits, n, b_type.depth, b_type.size, b_mn) + own]
-                if a_bits is not None:
-                    operands.append(chunk_indices(a_bits, 64, a_type.depth, a_type.size, a_mn) + own)
-                watch.product(unit, pc, operands, d_index, a_index)
+                right = b_bits, n, b_type.depth, b_type.size, b_mn
+                left = None if a_bits is None else (a_bits, 64, a_type.depth, a_type.size, a_mn)
+                watch.product(unit, pc, right, left, a_index, d_index, accumulate)
             engines = unit.cta.engines
             if not engines.timed:
                 words[d_index, s] = multiply(a_bits, b_bits, words[d_index, s] if accumulate else None, s)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from tilegen.emulate.ptx.watch.declared import Declared, declared
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.syntax.span import Span
@@ -59,7 +60,7 @@ class Context:
     atomic: tuple[int, ...] = ()
     program: TileProgram | None = None
     tensors: tuple[Tensor, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    declared: Declared | None = None
 
     def place(self, at: int) -> str:
         """A byte of dynamic shared memory, in words."""
@@ -67,6 +68,10 @@ class Context:
             if area.begin <= at < area.end:
                 return area.describe(at)
         return f"byte {at} of shared memory"
+
+    def area(self, at: int) -> str:
+        """The name of the buffer that a byte lies in; "" for none."""
+        return next((area.name for area in self.areas if area.begin <= at < area.end), "")
 
     def role(self, warp: int) -> str:
         """A warp, in words."""
@@ -96,4 +101,5 @@ def of_plan(plan: Plan, program: TileProgram | None, tensors: tuple[Tensor, ...]
         begin = 4 * role.first + first
         roles.append(Role(role.name, begin, begin + 4 * (role.thread_groups - 1) + count))
     atomic = tuple(ring.scan.flag for ring in plan.rings if ring.scan is not None)
-    return Context(areas, tuple(roles), atomic, program, tensors, sizes)
+    declaration = None if program is None else declared(program, plan, sizes)
+    return Context(areas, tuple(roles), atomic, program, tensors, declaration)

@@ -5,7 +5,7 @@ Each hook is called where an instruction has its effect, before it; a launch tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,13 +13,18 @@ import numpy as np
 
 from tilegen.diagnostics.catalogue import Code
 from tilegen.emulate.ptx.faults import FaultError
+from tilegen.emulate.ptx.module import Operand, Register
 from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT
 from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.unit import WARP, WARPGROUP
 from tilegen.emulate.ptx.watch.clocks import HAPPENED, VISIBLE, Clocks
 from tilegen.emulate.ptx.watch.context import Context
+from tilegen.emulate.ptx.watch.declared import Tile
+from tilegen.emulate.ptx.watch.flow import Descriptor, Flow
+from tilegen.emulate.ptx.watch.origins import Load, WrongTileError
 from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
+from tilegen.emulate.ptx.wgmma_layout import chunk_indices
 from tilegen.targets.hopper.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -42,15 +47,6 @@ class _Barrier:
     over: Array
 
 
-@dataclass(frozen=True)
-class Load:
-    """A box that TMA has brought: the map's name, the map, and the box's corner, innermost dimension first."""
-
-    name: str
-    tm: TensorMap
-    corner: tuple[int, ...]
-
-
 @dataclass
 class _Cores:
     """The tensor cores of a warpgroup: products issued, those at each commit of each warp, what each one tells."""
@@ -66,9 +62,12 @@ class Watch:
     def __init__(self, machine: Machine, context: Context) -> None:
         self.machine, self.context = machine, context
         self._masks: dict[int, int] = {}  # registers of each run, by its first instruction
+        self.flow: Flow | None = None
 
     def begin(self, cluster: Cluster) -> None:
         """A new cluster of CTAs, or a single one: nobody knows anything, and nothing was written."""
+        if self.flow is None and self.context.declared is not None:
+            self.flow = Flow(self.context.declared, self.context, self.machine.program.code)
         warps = -(-self.machine.threads // WARP)
         self.mbarriers = cluster.mbarriers
         units = -(-self.machine.threads // WARPGROUP)
@@ -86,6 +85,8 @@ class Watch:
         self._copies = [0] * warps
         self._groups: list[list[int]] = [[] for _ in range(warps)]  # copies at each commit
         bases = [self.machine.dynamic_base + (rank << RANK_SHIFT) for rank in range(self.machine.ctas)]
+        if self.flow is not None:
+            self.flow.begin(self.shadow, units)
         self._atomic = {(base + at) // CHUNK for base in bases for at in self.context.atomic}
 
     # ---- faults ----
@@ -161,6 +162,8 @@ class Watch:
             self._masks[run.start] = mask
         flight = self._flights[unit.base // 128]
         flight.touched |= mask
+        if self.flow is not None and group.bits & 1:
+            self.flow.run(unit.base // WARPGROUP, run.start, run.end + (run.control is not None))
         if flight.flying & mask:
             warps = [w - unit.base // WARP for w, _ in self._warps(unit, group.bits)]
             for at in range(run.start, run.end + (run.control is not None)):
@@ -322,9 +325,10 @@ class Watch:
         """A box is on its way to shared memory."""
         w = thread // WARP
         barrier = self._mbarrier(mbarrier, w, VISIBLE)
-        deed = f"the load by {name}{list(at)}"
+        load = self._load(name, tm, at)
+        deed = f"the load of {load.words}"
         origin = len(self.loads)
-        self.loads.append(Load(name, tm, tuple(at)))
+        self.loads.append(load)
         know = self.clocks.know[w].copy()
         np.maximum(barrier.running, know, out=barrier.running)
         phase = self.mbarriers.get(mbarrier).phase + 1
@@ -344,11 +348,24 @@ class Watch:
     def tma_store(self, thread: int, chunks: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]) -> None:
         """A box is to be read by the store engine."""
         w = thread // WARP
-        deed = f"the store by {name}{list(at)}"
+        load = self._load(name, tm, at)
+        deed = f"the store to {load.words}"
         self._open[w] = True
         self._storing[w] |= 1 << thread % WARP
         access = Access(pc, self.clocks.store + w, self._stores[w][0] + 1, self.clocks.know[w], True, deed)
         self.shadow.read(chunks, access)
+        if self.flow is not None:
+            try:
+                self.flow.tma_store(chunks, load)
+            except WrongTileError as wrong:
+                raise FaultError(f"the store to {load.words} {wrong.what}", thread, Code.EMULATED_TILE) from None
+
+    def _load(self, name: str, tm: TensorMap, at: Sequence[int]) -> Load:
+        number = name.rsplit("_", 1)[-1]
+        found = None
+        if self.context.declared is not None and number.isdigit():
+            found = self.context.declared.maps.get(int(number))
+        return Load(name, tm, tuple(at), found)
 
     def commit_stores(self, threads: Array) -> None:
         """cp.async.bulk.commit_group."""
@@ -382,7 +399,7 @@ class Watch:
     def end(self) -> None:
         """The cluster has ended."""
         for address, (phase, pc, thread) in self._loading.items():
-            if self.mbarriers.phases(address) < phase:
+            if self.mbarriers.get(address).phase < phase:
                 what = "the CTA ends, and nothing has waited for this box: its mbarrier's phase is not over"
                 fault = FaultError(what, thread, Code.EMULATED_UNAWAITED)
                 self.machine.fault(pc, fault)
@@ -395,9 +412,16 @@ class Watch:
         flight.touched, flight.fenced = 0, True
 
     def product(
-        self, unit: Unit, pc: int, operands: Iterable[Array], accumulator: Array, fragment: Array | None
+        self,
+        unit: Unit,
+        pc: int,
+        right: Descriptor,
+        left: Descriptor | None,
+        fragment: Array | None,
+        accumulator: Array,
+        accumulate: bool,
     ) -> None:
-        """A product is issued that reads these chunks of shared memory and these registers."""
+        """A product is issued. left: its first factor in shared memory, else `fragment`, the registers that hold it."""
         u = unit.base // 128
         warps = range(unit.base // WARP, unit.base // WARP + 4)
         d = _bits(accumulator)
@@ -414,8 +438,46 @@ class Watch:
         cores.know.append(told if not cores.know else np.maximum(told, cores.know[-1]))
         deed = f"a product of {self._role(unit.base // WARP)}"
         access = Access(pc, self.clocks.tensor + u, cores.issued, least, True, deed)
-        for chunks in operands:
-            self.shadow.read(chunks, access)
+        own = int(self.machine.rank_bits[unit.base]) // CHUNK
+        for operand in (left, right):
+            if operand is not None:
+                self.shadow.read(chunk_indices(*operand) + own, access)
+        if self.flow is not None:
+            b = right, self._tile(right)
+            factor = None if left is None else (left, self._tile(left))
+            try:
+                self.flow.product(u, pc, b, factor, fragment, accumulator, accumulate, own, self.loads)
+            except WrongTileError as wrong:
+                raise FaultError(f"{deed}: {wrong.what}", code=Code.EMULATED_TILE) from None
+
+    def _tile(self, operand: Descriptor) -> Tile | None:
+        """The tile that is declared for the place of an operand."""
+        assert self.context.declared is not None
+        start = (operand[0] & 0x3FFF) << 4
+        return self.context.declared.tiles.get(self.context.area(start - self.machine.dynamic_base))
+
+    def store_global(self, threads: Array, addresses: Array, width: int, registers: Sequence[Operand], pc: int) -> None:
+        """Threads (rising) store registers to global memory, `width` bytes each, one behind the other."""
+        u = int(threads[0]) // WARPGROUP
+        if self.flow is None or int(threads[0]) % WARPGROUP or int(threads[-1]) // WARPGROUP != u:
+            return
+        keys = [(r.width, r.index) if isinstance(r, Register) else (0, 0) for r in registers]
+        try:
+            self.flow.store(u, pc, keys, threads, addresses, width)
+        except WrongTileError as wrong:
+            raise FaultError(f"{self._role(u * 4)} {wrong.what}", code=Code.EMULATED_TILE) from None
+
+    def store_matrices(self, threads: Array, addresses: Array, registers: Sequence[Operand], pc: int) -> None:
+        """stmatrix: addresses [warps, rows of matrices]."""
+        self.store(threads.reshape(-1, WARP)[:, : addresses.shape[1]].reshape(-1), addresses.reshape(-1), CHUNK, pc)
+        if self.flow is not None and int(threads[0]) % WARPGROUP == 0:
+            indices = [r.index if isinstance(r, Register) else 0 for r in registers]
+            at = addresses.reshape(len(addresses), -1, 8)
+            u = int(threads[0]) // WARPGROUP
+            try:
+                self.flow.wrote(u, pc, indices, at)
+            except WrongTileError as wrong:
+                raise FaultError(f"{self._role(u * 4)} {wrong.what}", code=Code.EMULATED_TILE) from None
 
     def _check_registers(self, flight: Flight, d: int, a: int) -> None:
         for p in flight.products:

@@ -1,0 +1,223 @@
+"""Follows what TMA brings through products and registers to the outputs, and holds it against the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilegen.emulate.ptx.module import Instruction
+from tilegen.emulate.ptx.types import Array
+from tilegen.emulate.ptx.watch.context import Context, Tensor
+from tilegen.emulate.ptx.watch.declared import Declared, Tile
+from tilegen.emulate.ptx.watch.origins import Axes, Load, Origins, WrongTileError, box_coordinates
+from tilegen.emulate.ptx.watch.shadow import CHUNK, Shadow
+from tilegen.emulate.ptx.watch.tags import ELEMENT, MIXED, PACKED, ROW, Step, Tags, Tainted, fields, tag
+from tilegen.emulate.ptx.watch.values import Value, Values
+
+_WARPGROUP = 128
+#: Origins of chunks below this are values: `_VALUES - number`. Above it, -1, threads wrote what nobody knows.
+_VALUES = -2
+_BLOCK = 8  # columns of a chunk of 16-bit elements
+
+#: An operand in shared memory: its descriptor's bits, extent, depth, bytes of an element, rows next to each other.
+Descriptor = tuple[int, int, int, int, bool]
+
+
+class Flow:
+    """Of one launch. `begin` starts a cluster anew."""
+
+    def __init__(self, declaration: Declared, context: Context, code: Sequence[Instruction]) -> None:
+        self.declaration, self._context = declaration, context
+        self._steps = Tainted(code).steps
+        self._of_run: dict[tuple[int, int], list[tuple[int, Step]]] = {}
+        self._outputs = [t for t in context.tensors if t.output and min(t.strides, default=0) >= 0 and 0 not in t.shape]
+
+    def begin(self, shadow: Shadow, units: int) -> None:
+        """Nothing has come, and no register holds anything."""
+        self.shadow = shadow
+        self.values = Values(self.declaration)
+        self._origins = Origins(self.declaration)
+        self._tags = [Tags(self.values) for _ in range(units)]
+        self._todo: list[list[tuple[int, Step]]] = [[] for _ in range(units)]
+
+    # ---- registers ----
+
+    def run(self, unit: int, start: int, end: int) -> None:
+        """Instructions from `start` to `end` are about to be executed, by a warpgroup's first thread too."""
+        self.follow(unit)
+        found = self._of_run.get((start, end))
+        if found is None:
+            found = [(n, self._steps[n]) for n in range(start, end) if n in self._steps]
+            self._of_run[start, end] = found
+        self._todo[unit] = found
+
+    def follow(self, unit: int, before: int | None = None) -> None:
+        """The instructions of the run have been executed: all, or those before one."""
+        todo = self._todo[unit]
+        if not todo:
+            return
+        if before is None:
+            now, self._todo[unit] = todo, []
+        else:
+            now = [s for s in todo if s[0] < before]
+            self._todo[unit] = todo[len(now) :]
+        self._tags[unit].follow([step for _, step in now])
+
+    # ---- products ----
+
+    def product(
+        self,
+        unit: int,
+        pc: int,
+        right: tuple[Descriptor, Tile | None],
+        left: tuple[Descriptor, Tile | None] | None,
+        fragment: Array | None,
+        accumulator: Array,
+        accumulate: bool,
+        own: int,
+        loads: Sequence[Load],
+    ) -> None:
+        """A product is issued: what its accumulator holds from now on. Raises WrongTileError."""
+        self.follow(unit, pc)
+        tags = self._tags[unit]
+        before = self._accumulated(tags, accumulator) if accumulate else None
+        b = self._operand(right, own, loads)
+        steps = slice(0, 0)
+        a: Axes | Value | None
+        if fragment is not None:
+            a, steps = self._fragment(tags, fragment)
+        else:
+            assert left is not None
+            a = self._operand(left, own, loads)
+            if a is None:
+                a, steps = self._written(left[0], own)
+        value = None
+        if a is not None and b is not None:
+            value = self.values.product(a, b, steps, before, pc)
+        if value is not before or value is None:
+            for n, register in enumerate(accumulator.tolist()):
+                tags.put((32, register), 0 if value is None else tag(value.number, ELEMENT, n))
+
+    def _operand(self, operand: tuple[Descriptor, Tile | None], own: int, loads: Sequence[Load]) -> Axes | None:
+        descriptor, tile = operand
+        try:
+            return self._origins.operand(descriptor, own, self.shadow.origin, self.shadow.place, loads, tile)
+        except WrongTileError as wrong:
+            raise WrongTileError(f"an operand {wrong.what}") from None
+
+    def _fragment(self, tags: Tags, fragment: Array) -> tuple[Value | None, slice]:
+        """The value that a factor in registers is of, and which of its columns. Raises WrongTileError."""
+        found = [fields(tags.get((32, register))) for register in fragment.tolist()]
+        value, _, index = found[0]
+        if any(k == MIXED for v, k, _ in found if v >= 0):
+            raise WrongTileError("the factor in registers mixes rows or columns")
+        if value < 0 or any(v < 0 or k != PACKED for v, k, _ in found):
+            return None, slice(0, 0)
+        wanted = [index + n for n in range(len(found))]
+        if (
+            index % 4
+            or [i for _, _, i in found] != wanted
+            or any(not self.values.agree(value, v, True) for v, _, _ in found)
+        ):
+            raise WrongTileError("the registers of the factor are not in their order")
+        return self.values.all[value], slice(4 * index, 4 * index + 16)
+
+    def _written(self, descriptor: Descriptor, own: int) -> tuple[Value | None, slice]:
+        """The same of a factor that threads have written to shared memory."""
+        grid = self._origins.chunks(descriptor) + own
+        origin = self.shadow.origin[grid]
+        number = _VALUES - int(origin.flat[0])
+        if number < 0 or (origin != origin.flat[0]).any() or descriptor[4]:
+            return None, slice(0, 0)
+        rows, blocks = np.divmod(self.shadow.place[grid], 256)
+        first = int(blocks[0, 0])
+        if (rows != np.arange(len(grid))[:, None]).any() or (blocks != first + np.arange(grid.shape[1])).any():
+            raise WrongTileError("rows or columns of the factor that threads wrote are not in their order")
+        return self.values.all[number], slice(_BLOCK * first, _BLOCK * (first + grid.shape[1]))
+
+    def _accumulated(self, tags: Tags, accumulator: Array) -> Value | None:
+        """The value that is added to; None for zeros, or what is not known. Raises WrongTileError."""
+        found = [tags.get((32, register)) for register in accumulator.tolist()]
+        if not any(found):
+            return None
+        value, _, _ = fields(next(t for t in found if t))
+        if min(fields(t)[0] for t in found if t) < 0:
+            return None
+        if found != [tag(value, ELEMENT, n) for n in range(len(found))]:
+            raise WrongTileError("the accumulator's registers are not those of one product in their order")
+        return self.values.all[value]
+
+    # ---- stores ----
+
+    def wrote(self, unit: int, pc: int, registers: Sequence[int], addresses: Array) -> None:
+        """stmatrix: `addresses` [warps, matrices, 8 rows]. Raises WrongTileError."""
+        self.follow(unit, pc)
+        for n, register in enumerate(registers):
+            value, kind, index = fields(self._tags[unit].get((32, register)))
+            if value >= 0 and kind == MIXED:
+                raise WrongTileError("writes what mixes rows or columns to shared memory")
+            if value < 0 or kind != PACKED or len(addresses) != 4:
+                continue
+            chunks = (addresses[:, n] // CHUNK).astype(np.intp)
+            rows = 16 * np.arange(4)[:, None] + 8 * (index & 1) + np.arange(8)
+            self.shadow.origin[chunks] = _VALUES - value
+            self.shadow.place[chunks] = rows * 256 + index // 2
+
+    def tma_store(self, chunks: Array, load: Load) -> None:
+        """A box of these chunks is stored. Raises WrongTileError."""
+        origin = self.shadow.origin[chunks]
+        if load.map is None or not (origin <= _VALUES).any():
+            return
+        output = self.declaration.outputs.get(load.map.tile)
+        if output is None:
+            return
+        coordinates, inside = box_coordinates(load)
+        rows, blocks = np.divmod(self.shadow.place[chunks], 256)
+        for number in np.unique(origin[origin <= _VALUES]).tolist():
+            here = (origin == number) & inside
+            value = self.values.all[_VALUES - number]
+            self.values.stored(value, output, rows[here], _BLOCK * blocks[here], coordinates[here])
+
+    def store(self, unit: int, pc: int, registers: Sequence[tuple[int, int]], threads: Array, addresses: Array,
+              width: int) -> None:  # fmt: skip
+        """Threads of a warpgroup store registers, `width` bytes each, one behind the other. Raises WrongTileError."""
+        self.follow(unit, pc)
+        for n, key in enumerate(registers):
+            value, kind, index = fields(self._tags[unit].get(key))
+            if value < 0:
+                continue
+            at = addresses.astype(np.int64) + n * width
+            tensor = next((t for t in self._outputs if t.address <= int(at[0]) < t.address + _span(t)), None)
+            output = None if tensor is None else self.declaration.outputs.get(tensor.name)
+            if tensor is None or output is None:
+                continue
+            if kind == MIXED:
+                raise WrongTileError(f"what is stored to {tensor.name} mixes rows or columns")
+            t = threads % _WARPGROUP
+            half = index >> 1 & 1 if kind == ELEMENT else index & 1
+            rows = 16 * (t // 32) + t % 32 // 4 + 8 * half
+            columns = None
+            if kind == ELEMENT:
+                columns = 8 * (index // 4) + 2 * (t % 4) + index % 2
+            elif kind == PACKED:
+                columns = 8 * (index // 2) + 2 * (t % 4)
+            if kind != ROW and width * 8 < (32 if kind == PACKED else 8 * tensor.size):
+                continue
+            coordinates = _coordinates(tensor, at)
+            if coordinates.shape[1] == len(output.dims):
+                self.values.stored(self.values.all[value], output, rows, columns, coordinates)
+
+
+def _span(tensor: Tensor) -> int:
+    return sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.size
+
+
+def _coordinates(tensor: Tensor, addresses: Array) -> Array:
+    """Of the elements at addresses inside a tensor: [n, dimensions]."""
+    left = addresses - tensor.address
+    out = np.zeros((len(addresses), len(tensor.shape)), np.int64)
+    for n in sorted(range(len(tensor.shape)), key=lambda n: (-tensor.strides[n], n)):
+        if tensor.shape[n] > 1:
+            out[:, n], left = np.divmod(left, tensor.strides[n])
+    return out

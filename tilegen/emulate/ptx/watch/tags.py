@@ -1,0 +1,208 @@
+"""What registers hold, as far as it can be told: elements of accumulators, rows of them, and pairs packed for the next
+product. Followed through moves and arithmetic, one step an instruction that can meet one of them.
+
+Registers of a warpgroup hold the same element of each thread's own, so one tag speaks for all threads. It is followed
+along the way of the warpgroup's first thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilegen.emulate.ptx.module import Immediate, Instruction, Operand, Pair, Register, Vector
+from tilegen.emulate.ptx.watch.values import Values
+
+#: Kinds of tags: element i of an accumulator; elements 2 i and 2 i + 1, packed; a number of row half i; something of
+#: rows or columns that do not belong together.
+ELEMENT, PACKED, ROW, MIXED = 0, 1, 2, 3
+_NONE = 0  # of constants, and what is the same for all elements
+_UNKNOWN = 1  # of data that comes another way
+Key = tuple[int, int]  # width and index of a register
+
+
+def tag(value: int, kind: int, index: int) -> int:
+    """A tag as one number, not 0."""
+    return (value + 1) << 12 | kind << 10 | index
+
+
+def fields(t: int) -> tuple[int, int, int]:
+    """(value, kind, index)."""
+    return (t >> 12) - 1, t >> 10 & 3, t & 1023
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an instruction does to tags: "merge" sources, "select" one of two, "pack" two, "quad" (what another lane of
+    the quad has), or "clear": nobody knows."""
+
+    how: str
+    to: tuple[Key, ...]
+    sources: tuple[Key, ...]
+
+
+def steps_of(instruction: Instruction, constants: Mapping[Key, int]) -> Step | None:
+    """None for what makes no register of 16 or 32 bits. constants: registers that hold one number for good."""
+    op, mods = instruction.opcode, instruction.modifiers
+    if op in ("st", "red", "bra", "setp", "stmatrix", "wgmma", "bar", "mbarrier", "fence", "cp", "ret", "prefetch"):
+        return None
+    if not instruction.operands:
+        return None
+    first, *rest = instruction.operands
+    to = _keys(first)
+    if not to:
+        return None
+    if op in ("ld", "ldmatrix", "vote", "redux", "atom", "movmatrix", "match", "elect", "call"):
+        return Step("clear", to, ())
+    sources = tuple(k for o in rest for k in _keys(o))
+    if op == "shfl":
+        by = rest[1]
+        lanes = by.value if isinstance(by, Immediate) else constants.get(_keys(by)[0]) if _keys(by) else None
+        near = "bfly" in mods and lanes in (1, 2)
+        return Step("quad" if near else "clear", to[:1], _keys(rest[0]))
+    if op == "cvt" and any(m in ("bf16x2", "f16x2") for m in mods) and len(sources) == 2:
+        return Step("pack", to, sources)
+    if op == "mov" and isinstance(first, Register) and isinstance(rest[0], Vector):
+        if len(sources) == 2 and sources[0][0] == 16:
+            return Step("pack", to, sources[::-1])
+        return Step("clear", to, sources)
+    if instruction.guard is not None:
+        sources += to
+    return Step("select" if op == "selp" or instruction.guard is not None else "merge", to, sources)
+
+
+def _keys(operand: Operand) -> tuple[Key, ...]:
+    match operand:
+        case Register(_, width, index) if width in (16, 32):
+            return ((width, index),)
+        case Vector(items):
+            return tuple(k for item in items for k in _keys(item))
+        case Pair(first, _):
+            return _keys(first)
+    return ()
+
+
+class Tainted:
+    """Of a program's instructions, those that can meet a tag: found once, by what accumulators reach."""
+
+    def __init__(self, code: Sequence[Instruction]) -> None:
+        constants = _constants(code)
+        steps = [(n, s) for n, i in enumerate(code) if (s := steps_of(i, constants)) is not None]
+        reached: set[Key] = set()
+        for i in code:
+            if i.opcode == "wgmma" and i.operands:
+                reached.update(_keys(i.operands[0]))
+        while True:
+            size = len(reached)
+            for _, s in steps:
+                if not reached.isdisjoint(s.sources):
+                    reached.update(s.to)
+            if len(reached) == size:
+                break
+        self.steps = {n: s for n, s in steps if not reached.isdisjoint(s.to)}
+
+
+def _constants(code: Sequence[Instruction]) -> dict[Key, int]:
+    """Registers that only one instruction writes, which moves a number there."""
+    writes: Counter[Key] = Counter()
+    moved: dict[Key, int] = {}
+    for i in code:
+        for key in _keys(i.operands[0]) if i.operands else ():
+            writes[key] += 1
+        if i.opcode == "mov" and isinstance(i.operands[1], Immediate) and i.guard is None:
+            moved.update({key: int(i.operands[1].value) for key in _keys(i.operands[0])})
+    return {key: value for key, value in moved.items() if writes[key] == 1}
+
+
+class Tags:
+    """Those of one warpgroup's registers."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._tags: dict[Key, int] = {}
+        self._merged: dict[tuple[int, int], int] = {}
+
+    def get(self, key: Key) -> int:
+        """A register's tag; 0 if it has none."""
+        return self._tags.get(key, _NONE)
+
+    def put(self, key: Key, t: int) -> None:
+        self._tags[key] = t
+
+    def follow(self, steps: Iterable[Step]) -> None:
+        """These instructions are executed."""
+        tags, merged = self._tags, self._merged
+        for step in steps:
+            result = _NONE
+            if step.how == "merge":
+                for source in step.sources:
+                    t = tags.get(source, _NONE)
+                    if t == _UNKNOWN:
+                        result = result or _UNKNOWN
+                    elif t and t != result:
+                        if result <= _UNKNOWN:
+                            result = t
+                        else:
+                            pair = (result, t)
+                            known = merged.get(pair)
+                            if known is None:
+                                known = merged[pair] = self._merge(result, t)
+                            result = known
+            elif step.how == "pack":
+                result = self._pack(tags.get(step.sources[1], _NONE), tags.get(step.sources[0], _NONE))
+            elif step.how == "quad":
+                t = tags.get(step.sources[0], _NONE)
+                value, kind, index = fields(t)
+                result = tag(value, ROW, _half(kind, index)) if t > _UNKNOWN and kind != MIXED else t
+            elif step.how == "select":
+                result = self._select([t for s in step.sources if (t := tags.get(s, _NONE))])
+            else:
+                result = _UNKNOWN
+            for key in step.to:
+                tags[key] = result
+
+    def _select(self, found: Sequence[int]) -> int:
+        """Of two of these, which one may hang on the lane: what both have in common."""
+        if len(set(found)) <= 1:
+            return found[0] if found else _NONE
+        if _UNKNOWN in found:
+            return _UNKNOWN
+        value, kind, index = fields(found[0])
+        for other in found[1:]:
+            v, k, i = fields(other)
+            if MIXED in (kind, k) or _half(kind, index) != _half(k, i) or not self._values.agree(value, v, False):
+                return _UNKNOWN
+        return tag(value, ROW, _half(kind, index))
+
+    def _pack(self, low: int, high: int) -> int:
+        if low <= _UNKNOWN or high <= _UNKNOWN:
+            return _UNKNOWN
+        value, kind, index = fields(low)
+        other, other_kind, other_index = fields(high)
+        if kind == other_kind == ROW and index == other_index and self._values.agree(value, other, False):
+            return low
+        together = kind == other_kind == ELEMENT and index % 2 == 0 and other_index == index + 1
+        if together and self._values.agree(value, other, True):
+            return tag(value, PACKED, index // 2)
+        return tag(value, MIXED, 0)
+
+    def _merge(self, one: int, other: int) -> int:
+        value, kind, index = fields(one)
+        v, k, i = fields(other)
+        if MIXED in (kind, k):
+            return tag(value, MIXED, 0)
+        if kind == ROW and k != ROW:
+            return self._merge(other, one)
+        half, h = _half(kind, index), _half(k, i)
+        if half != h or not self._values.agree(value, v, kind == k != ROW and index == i):
+            return tag(value, MIXED, 0)
+        if (kind == k and index == i) or k == ROW:
+            return one
+        if kind == k == ELEMENT:
+            return tag(value, ROW, half)
+        return tag(value, MIXED, 0)
+
+
+def _half(kind: int, index: int) -> int:
+    return index >> 1 & 1 if kind == ELEMENT else index & 1
