@@ -32,6 +32,14 @@ def test_a_diagnostic_shows_place_line_marks_got_wanted_note_rule_and_fixes() ->
     ]
 
 
+def test_faults_of_tilegen_are_told_from_the_users() -> None:
+    found = fault(Code.POISON_VOTE, Span("spec.tile", 3, 1, 3, 5), statement="p")
+    shown = render([found], {})
+    assert shown.startswith("spec.tile:3:1: internal error[POISON_VOTE]: p: ")
+    assert "report it with the spec" in shown
+    assert not fault(Code.EMPTY_FILE, None).internal
+
+
 def test_several_are_counted() -> None:
     found = reported(with_changes(("size M, N", "size M, N, X, Y")))
     shown = render(found, {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import NoReturn
 
-from tilegen.diagnostics.core import Diagnostic, Entry, Note, TilegenError
+from tilegen.diagnostics.core import REPORT, Diagnostic, Entry, Note, TilegenError
 from tilegen.syntax.span import Span
 
 
@@ -598,7 +598,7 @@ class Code(enum.Enum):
     )
     INVALID_PLAN = Entry(
         "the plan made from this breaks its own rules, at `{line}`: {reason}",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
     )
     SHARED_MEMORY_FULL = Entry(
         "the tiles of {kernel} need {over} bytes more shared memory than there is; {largest} takes most",
@@ -636,131 +636,128 @@ class Code(enum.Enum):
     )
     PIPELINE_DEADLOCK = Entry(
         "the kernel would wait for ever here: {why}",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "every wait is met by an arrival that does not itself depend on the wait",
     )
     PIPELINE_BYTES = Entry(
         "{ring}: the bytes loaded into a slot are not those that its barrier expects",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a full barrier's phase ends when exactly the expected bytes have come",
     )
     PIPELINE_ARRIVALS = Entry(
         "{who} arrives at the {barrier} for round {generation} while it counts round {current}",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "an arrival counts in whatever phase the barrier is in",
     )
     PIPELINE_LAPPED = Entry(
         "{who} may miss round {generation} of the {barrier}: the next round can end before it looks",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a wait sees a phase's parity only, so no phase may end twice around it",
     )
     PIPELINE_SKIPPED = Entry(
         "{who} may take an older round of the {barrier} for round {generation}: it does not know that the one before "
         "is over",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a wait sees a phase's parity only, so the phase before is known to be over",
     )
     PIPELINE_UNORDERED = Entry(
         "{statement}: nothing orders this access of {who} to shared memory after an earlier one",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "two accesses to the same bytes, one of them a write, are ordered by barriers",
     )
     PIPELINE_STALE = Entry(
         "{statement}: {who} reads shared memory that does not hold what it is meant to read",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a slot is read in the round in which it was filled",
     )
     PIPELINE_ACCUMULATOR = Entry(
         "{statement}: {who} reads or adds to an accumulator that no product of the work item has begun",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "the first product of a work item overwrites what the registers hold",
     )
     PIPELINE_FENCE = Entry(
         "{statement}: threads wrote these bytes, and no proxy fence follows before {who} hands them to TMA or the "
         "tensor core",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "fence.proxy.async stands between generic writes and asynchronous accesses",
     )
     PIPELINE_TURNS = Entry(
         "{who} hands on the turn before the next warpgroup has taken the last one",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a named barrier counts arrivals, not who they are from",
     )
     PIPELINE_STORES = Entry(
         "{who} ends while TMA still reads what it stores from shared memory",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "shared memory is gone when the CTA ends",
     )
     PIPELINE_COPIES = Entry(
         "{who} ends with copies to shared memory that it has not waited for",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "shared memory is gone when the CTA ends",
     )
     PIPELINE_UNREAD = Entry(
         "{ring} is filled once more often than it is waited for, and the CTA may end under the load",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "every load is waited for before the CTA ends",
     )
     DIVISION_BY_ZERO = Entry(
         "{statement}: at some sizes a position is divided by 0",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
     )
     MOVEMENT_PLACE = Entry(
         "{statement}: elements that do not belong together meet here",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "each element is read, combined and stored at the position that the spec gives it",
     )
     MOVEMENT_BOXES = Entry(
         "{statement}: the boxes that fill {ring} are not the tile that is declared",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "the boxes of one fill cover one tile, and bring the bytes that they are said to",
     )
     MOVEMENT_OPERAND = Entry(
         "{statement}: a product reads shared memory in another way than the tile lies there",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a matrix descriptor steps through the tile's rows and columns",
     )
     MOVEMENT_FOLD = Entry(
         "{statement}: {why}",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a sum takes in each position of the domain once",
     )
     MOVEMENT_STORE = Entry(
         "{statement}: not the elements of {tensor} that the spec defines are written",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "each element of an output's domain is written once, and no other",
     )
     MOVEMENT_BOUNDS = Entry(
         "{statement}: elements outside {tensor} are read",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "threads read and write inside tensors: nothing clips them",
     )
     MOVEMENT_MEND = Entry(
         "{statement}: what a scan took out of a tile does not come back where it belongs",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try `isolate fast`"),
+        (REPORT, "try `isolate fast`"),
         "an entry that is no finite number reaches the rows that see it, and no others",
     )
     POISON_FOLD = Entry(
         "{statement}: a {kind} takes in what it must not, or misses what it must take in",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "a fold reads its identity at every point outside the domain, and the value at each point inside",
     )
     POISON_PRODUCT = Entry(
         "{statement}: a row of this product takes in a position that it must not see, or misses one",
-        (
-            "this is a fault of tilegen, not of the spec: report it with the spec",
-            "leave `isolate fast` out of the schedule",
-        ),
+        (REPORT, "try another schedule"),
         "at a position outside the domain one factor is 0 and the other a finite number: 0 * NaN is NaN",
     )
     POISON_STORE = Entry(
         "{statement}: an element of {tensor} is stored that does not hold the spec's value",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
         "only the spec's value is stored",
     )
     POISON_VOTE = Entry(
         "{statement}: a vote depends on rows that are not stored",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "leave `stale_max` out"),
+        (REPORT, "leave `stale_max` out"),
         "rows that are not stored do not vote",
     )
     # ---- building (tilegen.targets) ----
@@ -842,7 +839,7 @@ class Code(enum.Enum):
     )
     CUDA_COMPILE = Entry(
         "the CUDA text made from this does not compile: {reason}",
-        ("this is a fault of tilegen, not of the spec: report it with the spec", "try another schedule"),
+        (REPORT, "try another schedule"),
     )
     MMA_SERIALISED = Entry(
         "the compiler runs the products one after another here instead of overlapping them, due to {reason}",
@@ -894,22 +891,22 @@ class Code(enum.Enum):
     )
     GATE_LOOP_UNKNOWN = Entry(
         "the machine code has a loop with products at {address}, and the plan has none",
-        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        (REPORT,),
         "SASS gate: loops with products are those of the plan",
     )
     GATE_LOOP_MISSING = Entry(
         "{loop}: the machine code has no such loop",
-        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        (REPORT,),
         "SASS gate: loops with products are those of the plan",
     )
     GATE_EVIDENCE = Entry(
         "the machine code has too few {opcode} instructions",
-        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        (REPORT,),
         "SASS gate: the plan's use of the hardware is in the machine code",
     )
     GATE_REGISTERS = Entry(
         "the machine code splits the registers otherwise than the plan",
-        ("this is a fault of tilegen, not of the spec: report it with the spec",),
+        (REPORT,),
         "SASS gate: setmaxnreg as planned",
     )
     # ---- launching (tilegen.runtime) ----
@@ -1294,6 +1291,7 @@ def fault(
         notes=notes,
         fixes=tuple(filter(None, (f.format(**fields) for f in entry.fixes))),
         rule=entry.rule,
+        internal=entry.internal,
     )
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from tilegen.syntax.span import Span
 
+# What the author can do where tilegen's own checks refuse what tilegen made of a spec.
+REPORT = "this is a fault of tilegen, not of the spec, and nothing was built: report it with the spec"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -15,6 +18,12 @@ class Entry:
     message: str
     fixes: tuple[str, ...]
     rule: str = ""
+
+    @property
+    def internal(self) -> bool:
+        """Whether tilegen is at fault, not its input: the message then speaks of the plan or kernel that it made, at
+        the statement of the spec that this part of it stems from."""
+        return REPORT in self.fixes
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault: `code` is a member name of the catalogue; `span` None where no spec line is at fault."""
+    """One fault: `code` is a member name of the catalogue; `span` None where no spec line is at fault. internal: it is
+    tilegen's, in what it made of `span`."""
 
     code: str
     span: Span | None
@@ -37,11 +47,13 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     fixes: tuple[str, ...] = ()
     rule: str = ""
+    internal: bool = False
 
 
 @dataclass(eq=False)
 class TilegenError(Exception):
-    """The user's input is wrong or a check failed: one or more diagnostics, never an internal fault."""
+    """The user's input is wrong or a check failed: one or more diagnostics. Any other exception is a fault that no check
+    has found."""
 
     diagnostics: tuple[Diagnostic, ...] = field(default=())
 

@@ -25,7 +25,8 @@ _HEAD = """\
 # Errors
 
 Every error that tilegen reports has a code that stays the same between versions. Words in ‹…› stand for names and
-values of the spec at hand. This page is made from the catalogue: `python -m tilegen.diagnostics.document`.
+values of the spec at hand. Those that ask for a report are shown as `internal error`: the spec is right. This page is
+made from the catalogue: `python -m tilegen.diagnostics.document`.
 """
 
 

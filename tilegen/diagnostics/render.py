@@ -28,7 +28,8 @@ def render(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], *, 
 
 def _paragraph(diagnostic: Diagnostic, sources: Mapping[str, Source]) -> Iterator[list[_Piece]]:
     place = f"{diagnostic.span}: " if diagnostic.span else ""
-    yield [(place, _PLACE), (f"error[{diagnostic.code}]", _CODE), (": ", ""), (diagnostic.message, "bold")]
+    kind = "internal error" if diagnostic.internal else "error"
+    yield [(place, _PLACE), (f"{kind}[{diagnostic.code}]", _CODE), (": ", ""), (diagnostic.message, "bold")]
     if diagnostic.span:
         yield from _quote(diagnostic.span, sources, _MARK)
     for label, text in (("got", diagnostic.got), ("wanted", diagnostic.wanted)):

@@ -11,7 +11,7 @@ import numpy as np
 from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cuts
 from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, Where, entries, function
-from tilegen.checks.movement.kinds import ANY, LIVE, OWN, Kind
+from tilegen.checks.movement.kinds import LIVE, NEIGHBOUR, OWN, Kind
 from tilegen.checks.movement.outlines import DECISIONS, Outlines
 from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
 from tilegen.checks.movement.values import Taken, Value, merged, overlap
@@ -335,7 +335,7 @@ class Algebra:
         shape = (-1, 1) if along_ == ROW else (1, -1)
         known = np.logical_or.reduce([np.broadcast_to(self.item.live(e).reshape(-1), inside.shape) for e in envs])
         cut, flags = self.cuts.of(np.where(inside, np.where(known, 2, 1), 0).reshape(shape))
-        kinds: tuple[Kind, ...] = tuple((0.0, ANY, LIVE)[f] for f in flags)
+        kinds: tuple[Kind, ...] = tuple((0.0, NEIGHBOUR, LIVE)[f] for f in flags)
         return Value(envs, cut, kinds, data=np.where(inside, data, 0).reshape(shape))
 
     def bound_vector(self, where: Where, places: list[Pos], dim: int | None, inside: Any) -> list[Env]:
@@ -428,6 +428,7 @@ def words(kind: Kind) -> str:
         return f"{kind:g}"
     return {
         kd.ANY: "what is no entry of this row's own tiles (a neighbour's, or stale)",
+        kd.NEIGHBOUR: "another row's or column's entry, which lies beside these in memory",
         kd.OUTSIDE: "the NaN that fills a tile outside its tensor",
         kd.OWN: "a number that means nothing",
         kd.FINITE: "a finite number that means nothing",

@@ -1,9 +1,10 @@
 """What an element holds, as far as it matters: the spec's value, a constant, or what must not be used.
 
 LIVE: the spec's value, any number at all (NaN and infinities among them). FINITE_LIVE: the same, known to be finite.
-FINITE: finite and meaningless. OWN: meaningless, but made of the work item's own data. ANY: anything, a neighbour's
-entries or stale bytes. A float: exactly this constant (0 of a fill, the identity of a fold). NAN: a constant too,
-no number whatever the data are (-inf less the -inf of a row that has seen nothing). OUTSIDE: the NaN of a fill.
+FINITE: finite and meaningless. OWN: meaningless, but made of the work item's own data. ANY: anything, such as stale
+bytes; NEIGHBOUR: another entry of a tensor, ANY to all but products with `isolate fast`. A float: exactly this constant
+(0 of a fill, the identity of a fold). NAN: a constant too, no number whatever the data are (-inf less the -inf of a row
+that has seen nothing). OUTSIDE: the NaN of a fill.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from tilegen.ir.folded import FOLD_IDENTITY
 Kind = str | float
 
 LIVE, FINITE_LIVE, FINITE, OWN, ANY = "live", "finite live", "finite", "own", "any"
+NEIGHBOUR = "neighbour"
 OUTSIDE = "outside"  # the NaN that stands for what lies outside a tensor: ANY to all that do not know it by its bits
 POSITIVE = "positive"  # a uniform number that is finite and > 0
 NAN = "no number"
 
-_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, ANY: 6, OUTSIDE: 7}
+_ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, NEIGHBOUR: 6, ANY: 7, OUTSIDE: 8}
 _PICKS = ("max", "min")
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _FUNCTIONS = {
@@ -41,7 +43,7 @@ def is_live(kind: Kind) -> bool:
 
 def is_any(kind: Kind) -> bool:
     """Whether it may spoil what it meets in a row that has nothing to do with it."""
-    return kind in (ANY, OUTSIDE)
+    return kind in (NEIGHBOUR, ANY, OUTSIDE)
 
 
 def is_finite(kind: Kind) -> bool:
@@ -88,8 +90,8 @@ def apply(op: str, args: tuple[Kind, ...]) -> Kind:
     """The kind of an operation's result."""
     if op == "fma_oob":
         return 0.0 if OUTSIDE in args[:2] else apply("fma", args)
-    if OUTSIDE in args:
-        return apply(op, tuple(ANY if a == OUTSIDE else a for a in args))
+    if OUTSIDE in args or NEIGHBOUR in args:
+        return apply(op, tuple(ANY if is_any(a) else a for a in args))
     if op == "fma":
         return apply("add", (apply("mul", args[:2]), args[2]))
     if op == "select":

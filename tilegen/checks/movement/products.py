@@ -12,7 +12,7 @@ from tilegen.checks.movement.algebra import Algebra, difference, words
 from tilegen.checks.movement.boxes import Tile
 from tilegen.checks.movement.cuts import Cut
 from tilegen.checks.movement.declared import DEAD, IGNORED, UnknownError
-from tilegen.checks.movement.kinds import ANY, FINITE, FINITE_LIVE, LIVE, OWN, Kind
+from tilegen.checks.movement.kinds import ANY, FINITE, FINITE_LIVE, LIVE, NEIGHBOUR, OWN, Kind
 from tilegen.checks.movement.places import COL, ROW, Env, K, Pos, U, along, pos_of
 from tilegen.checks.movement.values import Taken, Value, merged
 from tilegen.diagnostics.catalogue import Code
@@ -84,7 +84,7 @@ class Products:
             envs[()] = None
         cut, flags = self._regions(tile, rows, cols, tuple(envs))
         fill: Kind = 0.0 if tile.fill == "zero" or scanned else kd.OUTSIDE
-        memory: tuple[Kind, ...] = (FINITE if scanned else ANY, fill, FINITE_LIVE if scanned else LIVE, ANY)
+        memory: tuple[Kind, ...] = (FINITE if scanned else NEIGHBOUR, fill, FINITE_LIVE if scanned else LIVE, ANY)
         return Value(tuple(envs), cut, tuple(memory[f] for f in flags), trail=(o,))
 
     def _regions(
@@ -181,8 +181,9 @@ class Products:
                 return None
             what = "a fill" if bad == 0.0 else words(bad)
             return f"{what} in the other factor at a position of the domain", "its value there"
+        fast = self.algebra.item.declared.fast  # entries of tensors are finite, by the user's word
         for k in other:
-            if factor == 0.0 and (kd.is_finite(k) or (self.algebra.item.declared.fast and not kd.is_any(k))):
+            if factor == 0.0 and (kd.is_finite(k) or (fast and (k == NEIGHBOUR or not kd.is_any(k)))):
                 continue
             if k == 0.0 and kd.is_finite(factor):
                 continue
