@@ -52,8 +52,8 @@ class Diagnostic:
 
 @dataclass(eq=False)
 class TilegenError(Exception):
-    """The user's input is wrong or a check failed: one or more diagnostics. Any other exception is a fault that no check
-    has found."""
+    """The user's input is wrong or a check failed: one or more diagnostics. Any other exception is a fault that no
+    check has found."""
 
     diagnostics: tuple[Diagnostic, ...] = field(default=())
 
