@@ -45,6 +45,8 @@ def expectations(plan: Plan) -> KernelGate:
     """The gates of a plan's kernel: one for each innermost loop with products, and the hardware it must use."""
     operations = [o for r in plan.roles for o in walk(r.body)]
     evidence = [(name, 1) for name, kind in _EVIDENCE.items() if any(isinstance(o, kind) for o in operations)]
+    if any(isinstance(o, TmaLoad) and plan.ring(o.slot.ring).sharers for o in operations):
+        evidence.append(("MULTICAST", 1))
     if any(isinstance(o, CopyTile) and o.width in ASYNCHRONOUS for o in operations):
         evidence.append(("LDGSTS", 1))
     if any(r.elected for r in plan.roles):
