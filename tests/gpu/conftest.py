@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.gpu import record
-from tests.gpu.harness import Harness
+from tests.gpu.harness import Harness, Measured
 
-_HARNESS = pytest.StashKey[Harness]()
+MEASURED = pytest.StashKey[Measured]()
 
 
 @pytest.fixture(scope="session")
 def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     harness = Harness(tmp_path_factory.mktemp("kernels"))
-    request.config.stash[_HARNESS] = harness
+    request.config.stash[MEASURED] = harness.measured
     yield harness
     harness.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    harness = config.stash.get(_HARNESS, None)
-    measured = harness.measured() if harness else []
+    measured = config.stash.get(MEASURED, Measured()).lines()
     if measured:
         terminalreporter.section("measured on the GPU")
     for line in measured:
@@ -33,6 +34,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.markdown(terminalreporter.stats, record.machine(), measured), encoding="utf-8")
         terminalreporter.write_line(f"the record of this run is in {path}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Of one of several processes that share out the files (`-n 4 --dist loadfile`): to be told to the first."""
+    config: Any = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["measured"] = asdict(config.stash.get(MEASURED, Measured()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told = getattr(node, "workeroutput", {}).get("measured")
+    if told:
+        node.config.stash.setdefault(MEASURED, Measured()).add(Measured(**told))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,32 @@ from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
 _DEATHS = 2  # of a kernel's processes, after which it is not run again: each costs seconds of the GPU's time
 
 
+@dataclass
+class Measured:
+    """What is shown when all tests are done. counts: how many of what. worst: of what, the largest error."""
+
+    notes: list[str] = field(default_factory=list)
+    worst: dict[str, float] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def saw(self, of: str, error: float) -> None:
+        self.worst[of] = max(error, self.worst.get(of, 0.0))
+
+    def add(self, other: Measured) -> None:
+        """What another process measured."""
+        self.notes += other.notes
+        for of, error in other.worst.items():
+            self.saw(of, error)
+        self.counts.update(other.counts)
+
+    def lines(self) -> list[str]:
+        return [
+            *self.notes,
+            *(f"largest error of {of}: {error:.2e}" for of, error in sorted(self.worst.items())),
+            *(f"{of}: {count}" for of, count in sorted(self.counts.items())),
+        ]
+
+
 class Harness:
     """`run` fails the one test that calls it, in words, whatever the GPU does."""
 
@@ -24,9 +51,8 @@ class Harness:
         self._folder = folder
         self._worker = GpuWorker()
         self._deaths: Counter[str] = Counter()
-        self.notes: list[str] = []  # what was measured; shown when all is done
-        self.worst: dict[str, float] = {}  # of what, and the largest error; likewise
-        self.counts: Counter[str] = Counter()  # of what; likewise
+        self.measured = Measured()
+        self.notes, self.counts, self.saw = self.measured.notes, self.measured.counts, self.measured.saw
 
     def build(self, requests: Iterable[Request]) -> None:
         """Compile these, in parallel. A fault fails the tests that run the kernel."""
@@ -51,18 +77,6 @@ class Harness:
             failure = e
         self._deaths[what] += isinstance(failure, WorkerDiedError)
         pytest.fail(f"{what}: {told}\n{failure}", pytrace=False)
-
-    def saw(self, of: str, error: float) -> None:
-        """Keep the largest error of something, to be shown when all is done."""
-        self.worst[of] = max(error, self.worst.get(of, 0.0))
-
-    def measured(self) -> list[str]:
-        """All that was kept, a line each."""
-        return [
-            *self.notes,
-            *(f"largest error of {of}: {error:.2e}" for of, error in sorted(self.worst.items())),
-            *(f"{of}: {count}" for of, count in sorted(self.counts.items())),
-        ]
 
     def close(self) -> None:
         self._worker.close()

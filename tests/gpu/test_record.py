@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.gpu import record
+from tests.gpu import conftest, record
+from tests.gpu.harness import Measured
 from tilegen.bench.gpu_worker import CallFailedError, GpuWorker
 
 
@@ -49,3 +52,17 @@ def test_a_machine_that_cannot_be_asked_is_told_in_words(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(GpuWorker, "call", call)
     assert record.machine() == {"machine": "not known: ModuleNotFoundError: No module named 'torch'"}
+
+
+def test_what_processes_measured_comes_together() -> None:
+    """As they tell it at their end, in what pytest-xdist can send; one that ran no test on a GPU tells nothing of it."""
+    config = SimpleNamespace(stash=pytest.Stash())
+    for error in (2e-3, 3e-3):
+        measured = Measured(["a note"], {"O": error}, Counter(rows=4))
+        process: Any = SimpleNamespace(config=SimpleNamespace(stash=pytest.Stash(), workeroutput={}))
+        process.config.stash[conftest.MEASURED] = measured
+        conftest.pytest_sessionfinish(process)
+        conftest.pytest_testnodedown(SimpleNamespace(config=config, workeroutput=process.config.workeroutput))
+    conftest.pytest_testnodedown(SimpleNamespace(config=config, workeroutput={}))
+    lines = config.stash[conftest.MEASURED].lines()
+    assert lines == ["a note", "a note", "largest error of O: 3.00e-03", "rows: 8"]
