@@ -48,6 +48,16 @@ class Verdict:
     gpu: tuple[str, str] | None = None
 
     @property
+    def told(self) -> Report | None:
+        """What is reported, unless the emulator itself breaks."""
+        return None if self.report is None or self.report.by == "crash" else self.report
+
+    @property
+    def broke(self) -> bool:
+        """Whether the emulator itself breaks."""
+        return self.harm.kind == "crash" or (self.report is not None and self.report.by == "crash")
+
+    @property
     def kind(self) -> str:
         return str(self.mutant.kind)
 
@@ -125,9 +135,9 @@ def emulated(args: argparse.Namespace, subjects: Sequence[Subject], kinds: tuple
 def document(verdicts: Sequence[Verdict], total: int) -> str:
     """Markdown: what came of the mutants, by kind."""
     harmful = [v for v in verdicts if v.harm.kind]
-    told = [v for v in harmful if v.report]
-    by_emulator = [v for v in told if v.report and v.report.by == "emulator"]
-    placed = [v for v in told if v.report and v.report.placed]
+    told = [v for v in harmful if v.told]
+    by_emulator = [v for v in told if v.told and v.told.by == "emulator"]
+    placed = [v for v in told if v.told and v.told.placed]
     drawn_of = f" (of {total} drawn)" if total > len(verdicts) else ""
     lines = [
         "# Faults in PTX",
@@ -147,16 +157,16 @@ def document(verdicts: Sequence[Verdict], total: int) -> str:
         if own:
             lines.append(_row(kind, own))
     lines += ["", "What is told of them:", ""]
-    codes = Counter(v.report.code for v in harmful if v.report)
+    codes = Counter(v.told.code for v in harmful if v.told)
     lines += [f"- {code}: {n}" for code, n in codes.most_common()]
     for title, some in (
-        ("Missed:", [v for v in harmful if not v.report]),
-        ("Reported without a statement:", [v for v in told if v.report and not v.report.placed]),
-        ("The emulator broke:", [v for v in verdicts if v.harm.kind == "crash"]),
+        ("Missed:", [v for v in harmful if not v.told]),
+        ("Reported without a statement:", [v for v in told if v.told and not v.told.placed]),
+        ("The emulator broke:", [v for v in verdicts if v.broke]),
     ):
         if some:
             lines += ["", title, "", *(f"- {v.text}" for v in some)]
-    quiet = [v for v in verdicts if not v.harm.kind and not v.report]
+    quiet = [v for v in verdicts if not v.harm.kind and not v.told]
     lines += [
         "",
         "No harm seen and nothing reported, by kind; in brackets, those that change bits within what is allowed:",
@@ -171,9 +181,9 @@ def document(verdicts: Sequence[Verdict], total: int) -> str:
 def _row(kind: str, own: Sequence[Verdict]) -> str:
     bad = [v for v in own if v.harm.kind]
     counts = [sum(1 for v in bad if v.harm.kind == k) for k in ("wrong", "hang", "fault")]
-    by = Counter(v.report.by for v in bad if v.report)
-    missed = sum(1 for v in bad if not v.report)
-    idle = sum(1 for v in own if v.report and v.report.by == "emulator" and not v.harm.kind)
+    by = Counter(v.told.by for v in bad if v.told)
+    missed = sum(1 for v in bad if not v.told)
+    idle = sum(1 for v in own if v.told and v.told.by == "emulator" and not v.harm.kind)
     cells = [len(bad), *counts, by["emulator"], by["oracle"], missed, idle]
     return f"| {kind} | {len(own)} | {' | '.join(str(c or '') for c in cells)} |"
 
@@ -291,7 +301,7 @@ def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], to
     assembled = [v for v in done if v.gpu and v.gpu[0] in ("wrong", "hang", "fault", "right")]
     same = [v for v in assembled if v.gpu and bool(v.harm.kind) == (v.gpu[0] != "right")]
     there = [v for v in assembled if v.gpu and v.gpu[0] != "right"]
-    told = [v for v in there if v.report]
+    told = [v for v in there if v.told]
     lines += [
         f"{len(done)} mutants of {total} drawn, of {len({v.kind for v in done})} kinds, in {seconds:.0f} s. On harm "
         f"the two agree in {len(same)} of the {len(assembled)} that the driver assembles. Of {len(there)} that do harm "
@@ -308,13 +318,11 @@ def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], to
     for kind in KINDS:
         for v in done:
             if v.kind == kind and v.gpu:
-                lines.append(
-                    f"| {kind} | {v.harm.kind or 'right'} | {v.gpu[0]} | {v.report.code if v.report else ''} |"
-                )
+                lines.append(f"| {kind} | {v.harm.kind or 'right'} | {v.gpu[0]} | {v.told.code if v.told else ''} |")
     lines += ["", "Where they differ:", ""]
     for v in done:
         if v.gpu and (v.harm.kind or "right") != v.gpu[0]:
-            named = v.report.text if v.report else "nothing is reported"
+            named = v.told.text if v.told else "nothing is reported"
             lines.append(f"- {v.text or 'right'} | GPU: {' '.join(v.gpu)} | {named}")
     return "\n".join(lines) + "\n"
 

@@ -232,7 +232,8 @@ def _apart(right: Right, outputs: Mapping[str, Array]) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """Who tells of a mutant: "emulator", by a fault's code, or "oracle". `placed`: at a statement of the spec."""
+    """Who tells of a mutant: "emulator", by a fault's code, or "oracle"; "crash" if the emulator breaks. `placed`: at a
+    statement of the spec."""
 
     by: str
     code: str
@@ -258,8 +259,8 @@ def _report(b: Bench, kernel: Kernel, seeds: int) -> Report | None:
         except TilegenError as error:
             first = error.diagnostics[0]
             return Report("emulator", first.code, any(d.span for d in error.diagnostics), _told(first))
-        except Exception:
-            return None
+        except Exception as error:
+            return Report("crash", type(error).__name__, False, f"{type(error).__name__}: {error}")
         if told is None and (found := b.wrong(case, outputs)):
             told = Report("oracle", "RESULT_WRONG", True, found)
     return told
