@@ -87,7 +87,7 @@ def _serves(process: Process, barrier: MBarrier) -> bool:
     """Whether the process arrives at this barrier, or loads for it, at all."""
     kind = ir.Expect if barrier.name.kind == "full" else ir.ArriveEmpty
     ring = process.machine.plan.ring(barrier.name.ring)
-    if all(barrier not in m.barriers.values() for m in process.machine.sharers(ring)):
+    if all(barrier.name not in m.barriers for m in process.machine.sharers(ring)):
         return False
     return any(
         isinstance(o, kind) and o.slot.ring == ring.name and part_of(ring, o.slot, process.index) == barrier.name.part

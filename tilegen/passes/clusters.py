@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
+from tilegen.ir.plan_rules.clusters import MOST_CTAS
 from tilegen.ir.scheduled import ClusterAxis, Scheduled
 from tilegen.passes.guard import with_parts
-
-MOST_CTAS = 8  # of a cluster that every GPU of the kind can place
 
 
 def multicast(program: Scheduled, d: directives.Multicast) -> Scheduled:
