@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Of one of several processes that share out the files (`-n 4 --dist loadfile`): to be told to the first."""
     config: Any = session.config
     if hasattr(config, "workeroutput"):
-        config.workeroutput["measured"] = asdict(config.stash.get(MEASURED, Measured()))
+        measured = config.stash.get(MEASURED, Measured())
+        config.workeroutput["measured"] = {**vars(measured), "counts": dict(measured.counts)}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     told = getattr(node, "workeroutput", {}).get("measured")
     if told:
-        node.config.stash.setdefault(MEASURED, Measured()).add(Measured(**told))
+        node.config.stash.setdefault(MEASURED, Measured()).add(
+            Measured(told["notes"], told["worst"], Counter(told["counts"]))
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -55,7 +55,7 @@ def test_a_machine_that_cannot_be_asked_is_told_in_words(monkeypatch: pytest.Mon
 
 
 def test_what_processes_measured_comes_together() -> None:
-    """As they tell it at their end, in what pytest-xdist can send; one that ran no test on a GPU tells nothing of it."""
+    """As each tells it at its end, in what pytest-xdist can send; one that ran no test on a GPU tells nothing."""
     config = SimpleNamespace(stash=pytest.Stash())
     for error in (2e-3, 3e-3):
         measured = Measured(["a note"], {"O": error}, Counter(rows=4))
