@@ -81,8 +81,14 @@ def dump(box: tuple[int, ...], swizzle: int) -> Kernel:
 
 
 def numbered(shape: tuple[int, ...]) -> np.ndarray:
-    """A tensor of its own indices, from 1 on: 0 is what is filled."""
-    return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+    """Numbers from 1 on, as 0 is what is filled: a tensor of this shape in rows of whole 16 bytes, `[..., : shape[-1]]`
+    of what this returns, and what no box may bring behind its rows."""
+    whole = (*shape[:-1], _pitch(shape))
+    return np.arange(1, np.prod(whole) + 1, dtype=np.float32).reshape(whole)
+
+
+def _pitch(shape: tuple[int, ...]) -> int:
+    return -(-shape[-1] // 4) * 4
 
 
 def random_case(rng: Random, rank: int, swizzle: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -90,7 +96,7 @@ def random_case(rng: Random, rank: int, swizzle: int) -> tuple[tuple[int, ...], 
     widest = swizzle // 4 or 32
     inner = rng.choice((widest, widest, 4 * rng.randint(1, widest // 4)))
     box = (inner, *(rng.randint(1, 9 if rank < 4 else 3) for _ in range(rank - 1)))
-    inner_extent = 4 * rng.randint(1, 16)
+    inner_extent = rng.randint(1, 64)
     return (*(rng.randint(1, 12) for _ in range(rank - 1)), inner_extent), box
 
 
@@ -120,6 +126,7 @@ def foretold(m: TensorMap, coordinates: np.ndarray, tensor: np.ndarray) -> np.nd
 
 
 def map_over(tensor_shape: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> TensorMap:
-    """The tensor map of such a box over a contiguous tensor."""
-    strides = [4 * int(np.prod(tensor_shape[n:])) for n in range(len(tensor_shape) - 1, 0, -1)]
+    """The tensor map of such a box over a tensor as `numbered` lays it."""
+    whole = (*tensor_shape[:-1], _pitch(tensor_shape))
+    strides = [4 * int(np.prod(whole[n:])) for n in range(len(whole) - 1, 0, -1)]
     return TensorMap("f32", 16, tuple(reversed(tensor_shape)), tuple(strides), box, swizzle=swizzle)
