@@ -100,6 +100,23 @@ def test_a_value_that_is_not_finite_reaches_only_its_own_column() -> None:
     np.testing.assert_allclose(bad, out, atol=1e-14)
 
 
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_neighbours_of_a_value_that_is_not_finite_keep_their_own_tolerance(poison: float) -> None:
+    """Rows of few keys: what another column holds at one of them takes nothing from what the weights' casts cost."""
+    program = load(ROOT / "samples/attention_window.tile", {"D": 64})
+    sizes = {"B": 1, "Sq": 15, "Sk": 18, "Hk": 1, "G": 2}
+    scalars = scalar_values(program, sizes, {"left": 4, "right": 1})
+    data = random_inputs(program, sizes, 3)
+    plain = evaluate(program, sizes, scalars, data)["O"]
+    V = data["V"].copy()
+    V[np.random.default_rng(3).random(V.shape) < 0.05] = poison
+    some = evaluate(program, sizes, scalars, data | {"V": V})["O"]
+    clean = np.isfinite(some.value)
+    assert 0.1 < clean.mean() < 0.99
+    np.testing.assert_allclose(some.value[clean], plain.value[clean], atol=1e-14)
+    np.testing.assert_allclose(some.allowed[clean], plain.allowed[clean], rtol=1e-9)
+
+
 def test_windows() -> None:
     program = spec(WINDOW)
     for Sq, Sk in [(9, 9), (129, 40), (12, 30)]:

@@ -136,20 +136,21 @@ def _bad_points(fields: Sequence[Field], folded: Folded) -> Array | None:
 
 
 def _product_sum(x: Field, y: Field, folded: Folded, bad: Array | None, tensor_core: bool) -> Field:
-    special: Array | float = 0.0
-    if bad is not None:
-        special = _one_by_one(x, y, folded, bad)
-        x, y = _without(x, folded, bad), _without(y, folded, bad)
-
     def product(a: Array, b: Array) -> Array:
         return contract(a, x.axes, b, y.axes, folded.over)[0]
 
     def casts(cast: CastError, units: Array, squares: Array) -> Array:
-        return cast_error(value, units, squares, cast.relative) if folded.over <= cast.axes else units
+        return cast_error(total, units, squares, cast.relative) if folded.over <= cast.axes else units
 
-    value, axes = contract(x.value, x.axes, y.value, y.axes, folded.over)
+    if bad is None:
+        value, axes = contract(x.value, x.axes, y.value, y.axes, folded.over)
+    else:
+        value, axes = contract(_without(x, folded, bad), x.axes, _without(y, folded, bad), y.axes, folded.over)
+        value = value + _one_by_one(x, y, folded, bad)
+    total = np.where(np.isfinite(value), value, 0.0)
+    x, y = _finite(x), _finite(y)  # what is no number has no error, and its neighbours have theirs
     ax, ay = np.abs(x.value), np.abs(y.value)
-    bound = summation_error(folded.count, value, product(ax, ay), product(ax**2, ay**2), tensor_core)
+    bound = summation_error(folded.count, total, product(ax, ay), product(ax**2, ay**2), tensor_core)
     if np.any(x.bound):
         bound = bound + product(x.bound, ay + y.bound)
     if np.any(y.bound):
@@ -160,13 +161,19 @@ def _product_sum(x: Field, y: Field, folded: Folded, bad: Array | None, tensor_c
     if y.cast is not None:
         u, weight = y.cast.units, ax + x.bound
         bound = bound + casts(y.cast, product(weight, u), product(weight**2, u**2))
-    value = value + special
     return Field(axes, value, proper(bound, value))
 
 
-def _without(field: Field, folded: Folded, bad: Array) -> Field:
-    """`field` with 0 at the bad points."""
-    keep = expand(~bad, tuple(sorted(folded.over)), field.axes)
+def _without(field: Field, folded: Folded, bad: Array) -> Array:
+    """The values of a field with 0 at the bad points."""
+    return np.where(expand(~bad, tuple(sorted(folded.over)), field.axes), field.value, 0.0)
+
+
+def _finite(field: Field) -> Field:
+    """`field` with 0, exactly, where it is not finite."""
+    keep = np.isfinite(field.value)
+    if keep.all():
+        return field
     cast = field.cast and CastError(np.where(keep, field.cast.units, 0.0), field.cast.relative, field.cast.axes)
     return Field(field.axes, np.where(keep, field.value, 0.0), np.where(keep, field.bound, 0.0), cast)
 
