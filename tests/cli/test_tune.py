@@ -93,8 +93,10 @@ def test_without_a_device_it_lists_what_would_be_timed(tmp_path: Path, kept: Pat
 @pytest.mark.usefixtures("on_gpu")
 def test_the_fastest_is_kept_printed_and_built_with(tmp_path: Path, kept: Path) -> None:
     file = tmp_path / "found.json"
+    file.symlink_to(tmp_path / "elsewhere.json")  # which is written through, as by every command
     result = tilegen("tune", COPY, "--budget", 3, "--size", "M=512,N=256", "--write", "--json", file)
     assert result.exit_code == 0, result.output
+    assert file.is_symlink()
     assert re.search(r"^1 +1000\.0 +2\.000 \(2\.000–2\.000\) +5 +1e-07 +\S", result.stdout, re.M)
     assert re.search(r"^2 +2000\.0 +1\.000 \(1\.000–1\.000\) +5 +0e\+00 +own *$", result.stdout, re.M)
     assert "another result 1" in result.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu
 from tilegen.cli.memory import within_memory
 from tilegen.cli.progress import Board
+from tilegen.cli.publish import publish_file
 from tilegen.cli.run import arguments
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.runtime.cache import put_whole
 from tilegen.runtime.driver import DeviceInfo
 from tilegen.sema.loading import load
 from tilegen.syntax.reading import read_source
@@ -84,7 +83,8 @@ def tune_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
         _keep(out, case, search, device, asked)
     if asked.file:
         settings = {"budget": asked.budget, "time": asked.seconds, "seed": asked.seed}
-        _write(asked.file, results.data(case, search, _machine(device), settings))
+        told = results.data(case, search, _machine(device), settings)
+        publish_file(asked.file, (json.dumps(told, indent=1) + "\n").encode())
 
 
 def _machine(device: DeviceInfo | None) -> dict[str, Any]:
@@ -149,14 +149,6 @@ def best(search: Search) -> Tried:
     assert search.standing is not None
     ratio = search.standing.ratio(first.build)
     return own if own is not None and ratio is not None and ratio.low <= 1.0 else first
-
-
-def _write(file: Path, data: Mapping[str, Any]) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        put_whole(file, (json.dumps(data, indent=1) + "\n").encode())
-    except OSError as error:
-        fail(Code.CANNOT_WRITE, None, folder=file, reason=error.strerror or str(error))
 
 
 # ---- what is kept ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -70,30 +71,26 @@ def integers(operand: Operand) -> Source:
 # ---- results ----
 
 
-def _to_floats(operand: Operand, value: Source) -> Run:
-    assert isinstance(operand, VGPR)
-    index = operand.index
+def _into(registers: Callable[[Wave], Value]) -> _Result:
+    """What writes a vector register, of the lanes that EXEC leaves on, in one of the views of the file."""
 
-    def run(w: Wave) -> None:
-        if w.full:
-            w.vf[index] = value(w)
-        else:
-            np.copyto(w.vf[index], value(w), where=w.lanes)
+    def to(operand: Operand, value: Source) -> Run:
+        assert isinstance(operand, VGPR)
+        index = operand.index
 
-    return run
+        def run(w: Wave) -> None:
+            if w.full:
+                registers(w)[index] = value(w)
+            else:
+                np.copyto(registers(w)[index], value(w), where=w.lanes)
+
+        return run
+
+    return to
 
 
-def _to_patterns(operand: Operand, value: Source) -> Run:
-    assert isinstance(operand, VGPR)
-    index = operand.index
-
-    def run(w: Wave) -> None:
-        if w.full:
-            w.v[index] = value(w)
-        else:
-            np.copyto(w.v[index], value(w), where=w.lanes)
-
-    return run
+_to_floats = _into(attrgetter("vf"))
+_to_patterns = _into(attrgetter("v"))
 
 
 def _to_mask(operand: Operand, value: Source) -> Run:
