@@ -6,6 +6,7 @@ import pytest
 
 from tests.plan.plans import at, attention, gemm
 from tilegen.ir import plan as ir
+from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_op_text import element_text, operation_text
 from tilegen.ir.plan_text import plan_lines, print_plan
 from tilegen.ir.uniform import Int, Sym, op
@@ -46,6 +47,10 @@ SLOT = ir.Slot("k", "ck", 1)
         (ir.Expect(SLOT, 64, HERE), "expect full k[1]@ck, 64 bytes"),
         (ir.StoreWait(1, False, HERE), "store_wait all, 1 pending"),
         (ir.ReadShared("f", SLOT, 64, HERE), "f := shared k[1]@ck, rows + 64 * warpgroup"),
+        (
+            ir.FmaOob("f", ir.Element("x"), ir.Literal(-1.0), ir.Element("y"), DType.F16, HERE),
+            "f := fma_oob(x, -1, y) in f16",
+        ),
         (
             ir.LoadVector("f", "T", (Sym("h"), Sym("j")), 1, Sym("N"), HERE),
             "f := T[h, j] along dim 1 below N",
