@@ -408,7 +408,7 @@ def hint(program: Scheduled, d: directives.Hint) -> Scheduled:
 
 def oob(program: Scheduled, d: directives.Oob) -> Scheduled:
     """What a tile holds outside its tensor; `fills` says where the NaN is of use."""
-    if d.fill == "nan" and program.tile(d.tile).mover != "tma":
+    if d.fill == "nan" and any(t.tile == d.tile and t.mover != "tma" for t in program.tiles):
         fail(Code.OOB_COPIES, d.span, tile=d.tile)
     return replace(
         program, tiles=tuple(replace(t, fill=d.fill, span=d.span) if t.tile == d.tile else t for t in program.tiles)

@@ -1,0 +1,49 @@
+"""Kernels whose tiles hold NaN outside of their tensors, compiled, and run in the emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilegen
+from tilegen.emulate.ptx.half import OOB_NAN
+from tilegen.ir.dtypes import DType
+from tilegen.runtime.kernel import Kernel
+
+ROOT = Path(__file__).parents[2]
+INSTRUCTION = {"f16": "HFMA2.OOB", "bf16": "HFMA2.BF16_V2.OOB"}
+
+
+def kernels(T: str, tmp_path: Path) -> tuple[Kernel, Kernel]:
+    """The sample, and the same without `oob`."""
+    text = (ROOT / "samples/difference.tile").read_text(encoding="utf-8")
+    plain = tmp_path / "difference.tile"
+    plain.write_text(text.replace("oob y nan", ""), encoding="utf-8")
+    return tilegen.compile(ROOT / "samples/difference.tile", T=T), tilegen.compile(plain, T=T)
+
+
+@pytest.mark.parametrize("T", ["f16", "bf16"])
+def test_rows_that_are_not_there_make_zeros(T: str, tmp_path: Path) -> None:
+    with_nan, plain = kernels(T, tmp_path)
+    x = np.random.default_rng(4).integers(-99, 99, (140, 72)).astype(DType(T).numpy)
+    wanted = np.pad(x[9:].astype(np.float32) - x[:-9].astype(np.float32), ((0, 9), (0, 0))).astype(x.dtype)
+    for kernel in (with_nan, plain):
+        assert np.array_equal(np.asarray(kernel(X=x, lag=9)).view(np.uint16), wanted.view(np.uint16))
+
+
+@pytest.mark.parametrize("T", ["f16", "bf16"])
+def test_two_elements_take_one_instruction(T: str, tmp_path: Path) -> None:
+    with_nan, plain = kernels(T, tmp_path)
+    assert with_nan.sass.count(INSTRUCTION[T]) == 64 * 64 // 128 // 2  # of a warpgroup's part, by thread
+    assert ".OOB" not in plain.sass
+
+
+def test_an_entry_with_the_bits_of_the_fill_is_one_that_is_not_there(tmp_path: Path) -> None:
+    with_nan, plain = kernels("f16", tmp_path)
+    x = np.ones((140, 72), np.float16)
+    x[30, 5], x[50, 6] = np.nan, np.uint16(OOB_NAN).view(np.float16)
+    found, by_select = (np.argwhere(np.isnan(np.asarray(k(X=x)))).tolist() for k in (with_nan, plain))
+    assert by_select == [[29, 5], [30, 5], [49, 6], [50, 6]]
+    assert found == [[29, 5], [30, 5], [50, 6]]
