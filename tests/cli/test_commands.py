@@ -488,3 +488,10 @@ def test_sizes_that_make_no_arrays_are_wrong_usage() -> None:
 def test_the_package_is_the_command_too() -> None:
     done = subprocess.run([sys.executable, "-m", "tilegen", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("tilegen")
+
+
+@pytest.mark.parametrize(("tile", "fill"), [("x", "zeros"), ("y", "NaN")])
+def test_what_fills_a_tile_outside_of_its_tensor_is_told(tile: str, fill: str) -> None:
+    spec, sizes = SAMPLES / "difference.tile", "M=140,N=64,lag=50"
+    told = tilegen("explain", spec, tile, "--at", "i=139,j=0", "--size", sizes, "--map").stdout
+    assert f"filled with {fill}" in told and f"outside of X: {fill}" in told
