@@ -96,6 +96,7 @@ def test_what_is_not_sure_to_be_0_outside_has_a_select(text: str) -> None:
         "T(x[i, j] * y[i, j]) + d[i, j]",
         "T(w[j] - y[i, j]) * d[i, j]",
         "T(x[i, j] + y[i, j] * -2) * d[i, j]",
+        "T(y[i, j] * w[j] - T(y[i, j] * 3)) * d[i, j]",
         "T(-y[i, j] * 2 + T(0.3)) * 5 * d[i, j] / 4",
         "T(T(i) - y[i, j] * w[j]) - d[i, j]",
         "T(w[j] * y[i, j] + x[i, j]) * d[i, j]",

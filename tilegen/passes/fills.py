@@ -20,7 +20,7 @@ from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Apply, Cast, Clause, Expr, Move, Number, Read, TileProgram
 from tilegen.ir.walk import parts
-from tilegen.passes.expressions import apply, number, reads
+from tilegen.passes.expressions import apply, number
 from tilegen.passes.guard import with_parts
 from tilegen.passes.schedule import source_names
 
@@ -67,8 +67,8 @@ def fused(cast: Cast, tiles: frozenset[str]) -> Fused | None:
         a, b = (a, _negated(b)) if outside(a) or isinstance(b, Number) else (_negated(a), b)
     if beside < 0:
         c = _negated(c)
-    fits = all(_is(e, cast.dtype) for e in (a, b, c))
-    return Fused(a, b, c, negated) if fits and (outside(a) or outside(b)) and not any(map(outside, reads(c))) else None
+    fits = all(_is(e, cast.dtype) for e in (a, b, c)) and not outside(_unsigned(c)[1])
+    return Fused(a, b, c, negated) if fits and (outside(a) or outside(b)) else None
 
 
 def _is_product(e: Expr) -> bool:

@@ -108,8 +108,7 @@ class Values(ScaledSums):
         passing: list[ReadShared] = []  # tiles that never fill a fragment
         roundings: dict[object, ElementExpr] = {}  # that are one multiply-add, by what is rounded
         over = o.name in self.c.storage
-
-        whole = filled(self.c.scheduled)
+        outside = filled(self.c.scheduled)
 
         def element(r: Read) -> ElementExpr:
             loaded = self._load(r, shape, before)
@@ -117,7 +116,7 @@ class Values(ScaledSums):
                 if isinstance(loaded, Element):
                     touched.append(loaded.fragment)
                 return loaded
-            if r.name in self.c.tiles and over and r.name not in whole:
+            if r.name in self.c.tiles and over and r.name not in outside:
                 return Element(self._pass_tile(r, passing, tiles))
             name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else self.fragment_of(r.name)
             if name not in self.known:
@@ -126,7 +125,7 @@ class Values(ScaledSums):
             return Element(name)
 
         def rounding(e: Cast) -> ElementExpr | None:
-            made = fused(e, whole)
+            made = fused(e, outside)
             if made is None:
                 return None
             if key(e) not in roundings:
