@@ -124,6 +124,20 @@ def test_points_outside_the_domain_get_the_constant_that_is_declared() -> None:
     assert "POISON_STORE" in {d.code for d in check_movement(plan, other).diagnostics}
 
 
+@pytest.mark.parametrize("change", ["dropped", "a row more"])
+def test_with_a_constant_each_element_is_written_once_all_the_same(change: str) -> None:
+    program = loaded(ELSE)
+    plan = lower(program)
+    for site in list(sites(plan, ir.StoreRows)):
+        o = site.operation
+        plan = put(
+            plan, site, replace(o, row_limit=op("add", o.row_limit, 1) if change == "a row more" else o.row_limit)
+        )
+    if change == "dropped":
+        plan = put(plan, next(iter(sites(plan, ir.StoreRows))))
+    assert "MOVEMENT_STORE" in {d.code for d in check_movement(plan, program).diagnostics}
+
+
 def test_a_last_half_step_of_an_operand_is_zero() -> None:
     """40 columns become an operand of 48, and a product contracts them."""
     program = loaded(TWO_LOOPS)

@@ -280,10 +280,7 @@ class Item:
         sure = self._alike(held)
         if sure is not None:
             return _ALL if sure else _NONE
-        out: Array = np.ones((1, 1), np.bool_)
-        for axis, pos in held.items():
-            at = _array(pos, rows)
-            out = out & (at >= 0) & (at < self.extents[axis])
+        out = self.exists(env, rows, cols)
         for clause, places in self._clauses(held):
             arrays = {a: _array(p, rows) for a, p in places.items()}
             either: Array = np.zeros((1, 1), np.bool_)
@@ -293,6 +290,15 @@ class Item:
                     every = every & self._holds(member, arrays, held, rows)
                 either = either | every
             out = out & either
+        return out
+
+    def exists(self, env: Env, rows: str = ROW, cols: str = COL) -> Array:
+        """Which points of two directions lie on the axes, in the domain or not."""
+        out: Array = np.ones((1, 1), np.bool_)
+        for axis, pos in env:
+            if pos.along in (rows, cols, U):
+                at = _array(pos, rows)
+                out = out & (at >= 0) & (at < self.extents[axis])
         return out
 
     def _clauses(self, held: Mapping[str, Pos]) -> Iterator[tuple[Clause, dict[str, Pos]]]:

@@ -117,12 +117,14 @@ class Outputs:
             wanted.append(pos.array(shape[1]))
         key = (item.short(env, ROW, COL), shape)
         if key not in item.stored:
-            item.stored[key] = _padded(np.broadcast_to(item.live(env), (shape[0], _width(env, shape[1]))), shape[1])
-        live = item.stored[key]
-        outside = stored & ~live
-        if item.declared.tensors[tensor].otherwise is None and outside.any():
-            return Code.MOVEMENT_STORE, f"{int(outside.sum())} elements outside the domain are written", "none"
-        if not free and (missing := live & ~stored).any():
+            item.stored[key] = _padded(item.live(env), shape, _width(env, shape[1]))
+        whole = item.declared.tensors[tensor].otherwise is not None  # what the domain leaves out is written too
+        wants = _padded(item.exists(env), shape, _width(env, shape[1])) if whole else item.stored[key]
+        outside = stored & ~wants
+        if outside.any():
+            where = tensor if whole else "the domain"
+            return Code.MOVEMENT_STORE, f"{int(outside.sum())} elements outside {where} are written", "none"
+        if not free and (missing := wants & ~stored).any():
             return Code.MOVEMENT_STORE, f"{int(missing.sum())} elements are not written", "all of them"
         for at, inside in parts:
             for n, (one, other) in enumerate(zip(at, wanted, strict=True)):
@@ -171,8 +173,10 @@ class Outputs:
                 return
 
 
-def _padded(live: Array, width: int) -> Array:
-    return live if live.shape[1] >= width else np.pad(live, ((0, 0), (0, width - live.shape[1])))
+def _padded(live: Array, shape: tuple[int, int], width: int) -> Array:
+    """Of a fragment, where only so many columns have a position."""
+    found = np.broadcast_to(live, (shape[0], width))
+    return found if width >= shape[1] else np.pad(found, ((0, 0), (0, shape[1] - width)))
 
 
 def _width(env: Env, width: int) -> int:

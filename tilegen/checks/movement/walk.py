@@ -116,7 +116,7 @@ class Movement:
         # what does not vary along an axis that items differ in is stored, alike, by each of them
         alike = len(found) == 1 and found[0] > 0 and not self._item_axes() <= self._covered(tensor)
         wrong = [int(v) for v in found if v != 1]
-        if not wrong or alike or self.declared.tensors[tensor].otherwise is not None:
+        if not wrong or alike:
             return
         path: Path = ("tensor", tensor)
         at = tuple(int(v) for v in np.argwhere(counts == wrong[0])[0])
