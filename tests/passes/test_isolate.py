@@ -8,6 +8,7 @@ import pytest
 
 from tests.passes.specs import loaded, sample, text_of
 from tests.plan import edits
+from tilegen.checks.movement.check import check_movement
 from tilegen.checks.pipeline import check
 from tilegen.checks.trials import trials
 from tilegen.diagnostics.catalogue import Code
@@ -66,6 +67,48 @@ def test_a_tile_that_is_read_in_another_way_is_refused() -> None:
     assert scanned(SHARED_TILE.replace("domain i, j: j <= i", "")) == set()
     apart = SHARED_TILE.replace("tile c[j, d] = C[j, d]", "tile c[j, d] = C[j, d] tile v[j, d] = C[j, d]")
     assert scanned(apart.replace("T(p[i, j]) * c[", "T(p[i, j]) * v[")) == {"v"}
+
+
+HELD = """
+kernel held {
+  size   I, J
+  input  A: f16[I, 64]
+  input  B: f16[J, 64]
+  output C: f16[I, J] else 0
+  axis   i in I, j in J, k in 64
+  domain i, k: i > k
+  tile a[i, k] = A[i, k]
+  tile b[j, k] = B[j, k]
+  C[i, j] = sum[k](f16(2 * a[i, k]) * b[j, k])
+  schedule hopper { block i 128, j 64 }
+}
+"""
+
+
+def test_what_no_scan_reaches_is_refused() -> None:
+    """A domain that cuts what is contracted and not streamed: 0 * NaN would reach every row."""
+    with pytest.raises(TilegenError) as caught:
+        scanned(HELD)
+    assert [d.code for d in caught.value.diagnostics] == [Code.SCAN_HELD.name]
+    assert scanned(HELD.replace("j 64 }", "j 64  isolate fast }")) == set()
+    assert scanned(HELD.replace("domain i, k: i > k", "domain i, j: i > j")) == set()
+
+
+def test_rows_that_the_domain_leaves_out_do_not_vote() -> None:
+    text = """
+    kernel weights {
+      size   B, I, J
+      input  X: f16[B, I, J]
+      output Y: f16[B, I, J] else 0
+      axis   b in B, i in I, j in J
+      domain b, i: b + i < 50
+      tile x[i, j] = X[b, i, j]
+      Y[b, i, j] = softmax[j](x[i, j])
+      schedule hopper { persistent static  stale_max }
+    }
+    """
+    program = loaded(text)
+    assert check_movement(lower(program), program).diagnostics == ()
 
 
 def test_a_program_without_a_scan_has_no_scanner() -> None:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.passes.specs import loaded, refused, sample, schedule_of, text_of
-from tests.passes.test_isolate import SHARED_TILE
+from tests.passes.test_isolate import HELD, SHARED_TILE
 from tests.sema.faults import underlined
 from tilegen.diagnostics import catalogue
 from tilegen.diagnostics.catalogue import Code
@@ -39,6 +39,20 @@ SHORTER_BY_HEAD = """kernel k(T: bf16 | f16 = bf16) {
   Y[h, i] = max[j](sum[d](q[i, d] * k[j, d]))
   schedule hopper { block h 1, i 64, j 64 consumers 1 over i multicast k over h }
 }"""
+
+
+ALIASED_VECTOR = """kernel aliased_vector {
+  size I
+  input X: bf16[I, 64]
+  input V: bf16[64]
+  output Y: bf16[I, 64]
+  axis i in I, j in 64
+  tile x[i, j] = X[i, j]
+  tile v[j] = V[j]
+  Y[i, j] = x[i, j] - v[j]
+  schedule hopper { block i 128 alias Y, v }
+}
+"""
 
 
 def attention(directives: str) -> str:
@@ -346,6 +360,8 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.ORDER_AXES, schedule_of(GEMM, "order m"), "order m"),
     (Code.GROUP_AXIS, schedule_of(GEMM, "group k by 2"), "group k by 2"),
     (Code.ALIAS_NAMES, attention("alias q, O"), "alias q, O"),
+    (Code.ALIAS_NAMES, ALIASED_VECTOR, "alias Y, v"),
+    (Code.SCAN_HELD, HELD, "sum[k](f16(2 * a[i, k]) * b[j, k])"),
     (Code.ALIAS_ROOM, attention("alias O, k"), "alias O, k"),
     (Code.ALIAS_ROOM, attention("alias O, q stages q 2 persistent static"), "alias O, q"),
     (Code.PLACE_OF_TILE, attention("place q registers"), "q registers"),

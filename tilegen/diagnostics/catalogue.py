@@ -290,6 +290,14 @@ class Code(enum.Enum):
             "write `isolate fast` if the tensor holds finite numbers only",
         ),
     )
+    SCAN_HELD = Entry(
+        "the domain leaves out positions of {axis}, where `{product}` multiplies {tile} by zeros: what is no finite "
+        "number there would reach every row, and only tiles that are contracted along a streamed axis are looked through",
+        (
+            "make it the streamed axis: `stream {axis}`",
+            "write `isolate fast` if the tensor holds finite numbers only",
+        ),
+    )
     NESTED_STREAMS = Entry(
         "the axes {axes} are all streamed, and a kernel has one streamed axis so far",
         ("give one of them a compile-time extent of at most 256, so that it is held",),

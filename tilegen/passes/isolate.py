@@ -28,18 +28,23 @@ def isolate(s: Scheduled) -> Scheduled:
 
 
 def _needs_scan(move: Move, program: FoldedProgram, stream: str | None) -> bool:
-    """Whether a tile's entries at dead positions of the streamed axis can reach rows that do not see them."""
-    if stream is None:
-        return False
-    return any(_has_dead_positions(move, op, program, stream) for op in _contractions(move.name, program, stream))
+    """Whether a tile's entries at dead positions of what a product contracts can reach rows that do not see them."""
+    if stream is not None and any(
+        _has_dead_positions(move, op, program, stream) for op in _contractions(move.name, program, stream)
+    ):
+        return True
+    return bool(_cut_elsewhere(move.name, program, stream))
 
 
 def check_scans(s: Scheduled) -> None:
     """Raises TilegenError for a tile that is looked through and also read in another way, where its entries must stay
-    what they are."""
+    what they are, and for one that would have to be and is not contracted along the streamed axis."""
+    stream = next((r.axis for r in s.roles if r.role == "stream"), None)
     for t in s.tiles:
         if t.scan:
-            stream = next(r.axis for r in s.roles if r.role == "stream")
+            for op in _cut_elsewhere(t.tile, s.program, stream):
+                fail(Code.SCAN_HELD, op.span, tile=t.tile, product=op.statement, axis=", ".join(op.over))
+            assert stream is not None
             products = _contractions(t.tile, s.program, stream)
             others = [op for op in s.program.ops if t.tile in source_names(op) and op not in products]
             if others:
@@ -52,13 +57,22 @@ def _contractions(tile: str, program: FoldedProgram, stream: str) -> list[Produc
     return [op for op in readers if isinstance(op, Product) and op.over == (stream,)]
 
 
-def _has_dead_positions(move: Move, op: Product, program: FoldedProgram, stream: str) -> bool:
+def _cut_elsewhere(tile: str, program: FoldedProgram, stream: str | None) -> list[Product]:
+    """The products that contract a tile along another axis than the streamed one, through which the domain cuts."""
+    readers = (op for op in program.ops if tile in source_names(op))
+    return [op for op in readers if isinstance(op, Product) and op.over != (stream,) and _is_cut(op, program)]
+
+
+def _is_cut(op: Product, program: FoldedProgram) -> bool:
+    """Whether clauses leave out positions of what it contracts, so that a computed factor is 0 there."""
     computed = [name for name in (op.a, op.b) if program.has(name)]
-    if not computed:
+    return any(clauses_of(program.tile, program.op(name).axes, op.over) for name in computed)
+
+
+def _has_dead_positions(move: Move, op: Product, program: FoldedProgram, stream: str) -> bool:
+    if not any(map(program.has, (op.a, op.b))):
         return False  # both factors are tiles: no clause cuts them
-    if any(clauses_of(program.tile, program.op(name).axes, op.over) for name in computed):
-        return True
-    return not ends_with_tensor(move, program, stream)
+    return _is_cut(op, program) or not ends_with_tensor(move, program, stream)
 
 
 def ends_with_tensor(move: Move, program: FoldedProgram, stream: str) -> bool:

@@ -188,15 +188,17 @@ class ScaledSums(Reads):
         return Compute("ex2", (self._inclined(o, source, Compute("neg", (Element(shift),))),))
 
     def voters(self) -> list[Operation]:
-        """Sets which rows vote, those within the extents: nothing, where zeros stand in the others, which are calm."""
+        """Sets which rows vote, those of the domain: nothing, where zeros stand in the others, which are calm."""
         s = self.c.scheduled
         axes = tuple(a for a in s.workers.axes if any(self._goes_on(g.move, a) for g in self.c.tiles.values()))
-        if not axes:
+        item = {*s.workers.axes, *(r.axis for r in s.roles if r.role == "grid")}
+        clauses = tuple(c for c in s.program.tile.domain if {*c.axes} & {*s.workers.axes} and {*c.axes} <= item)
+        if not axes and not clauses:
             return []
         span = s.workers.span
         name = self._fragment(_VOTERS, "row", 1, span)
         rows = Shape(s.workers.axes, None, 1)
-        return [Init(name, 1.0, span), *self.mask(name, (), axes, rows, 0.0, span, "")]
+        return [Init(name, 1.0, span), *self.mask(name, clauses, axes, rows, 0.0, span, "")]
 
     def _goes_on(self, move: Move, axis: str) -> bool:
         """Whether a tile with these rows holds a tensor's entries past the axis' end: a neighbour's, of any value."""

@@ -136,6 +136,8 @@ class Stores:
         g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
         host = s.store(o.tensor).host
         if host is not None:
+            if host not in self.c.tiles:  # it is read element by element, and has no bytes
+                fail(Code.ALIAS_NAMES, s.store(o.tensor).span, buffer=o.tensor, host=host)
             room = self.c.tiles[host]
             ring = self.c.rings[host]
             whole = ring.depth == 1 and ring.parts >= s.workers.count and not self.c.streamed(host)
