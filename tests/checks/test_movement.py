@@ -148,6 +148,39 @@ def test_a_last_half_step_of_an_operand_is_zero() -> None:
     assert "MOVEMENT_PLACE" in {d.code for d in check_movement(across, program).diagnostics}
 
 
+FOLDS_OF_FOLDS = """
+kernel folds {
+  size   I
+  input  X: bf16[I, 128]
+  input  Y: bf16[64, 128]
+  input  Z: bf16[I, 64]
+  output A: f32[I] else 0
+  output B: f32[I] else 0
+  axis   i in I, j in 64, k in 128
+  domain i, j: i - j <= 3
+  tile x[i, k] = X[i, k]
+  tile y[j, k] = Y[j, k]
+  tile z[i, j] = Z[i, j]
+  p[i, j] = softmax[j](z[i, j])
+  a[i, k] = sum[j](bf16(p[i, j]) * y[j, k])
+  m[i]    = max[j](z[i, j])
+  A[i] = sum[k](a[i, k])
+  B[i] = sum[k](x[i, k] * m[i])
+}
+"""
+
+
+@pytest.mark.parametrize("directive", ["isolate fast", "stream j"])
+def test_folds_of_what_a_fold_has_taken_in_nothing_for(directive: str) -> None:
+    """Rows from 68 on: their values are made of 0 and -inf, whole items of no steps among them."""
+    text = schedule_of(FOLDS_OF_FOLDS, directive)
+    program = loaded(text)
+    plan = lower(program)
+    assert check_movement(plan, program) == Judgement((), ())
+    site = next(iter(sites(plan, ir.Mask)))
+    assert "POISON_FOLD" in {d.code for d in check_movement(put(plan, site), program).diagnostics}
+
+
 def test_a_factor_of_0_makes_the_specs_value() -> None:
     program = loaded(MAXIMA.replace("max[j](", "max[j](0 * "))
     assert check_movement(lower(program), program) == Judgement((), ())

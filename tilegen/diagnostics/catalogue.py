@@ -292,7 +292,7 @@ class Code(enum.Enum):
     )
     SCAN_HELD = Entry(
         "the domain leaves out positions of {axis}, where `{product}` multiplies {tile} by zeros: what is no finite "
-        "number there would reach every row, and only tiles that are contracted along a streamed axis are looked through",
+        "number there would reach every row, and only tiles contracted along a streamed axis are looked through",
         (
             "make it the streamed axis: `stream {axis}`",
             "write `isolate fast` if the tensor holds finite numbers only",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.checks.movement import kinds as kd
-from tilegen.checks.movement.cuts import Cuts
+from tilegen.checks.movement.cuts import Cut, Cuts
 from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, Where, entries, function
 from tilegen.checks.movement.kinds import LIVE, NEIGHBOUR, OWN, Kind
 from tilegen.checks.movement.outlines import DECISIONS, Outlines
@@ -257,7 +257,7 @@ class Algebra:
         """Along columns."""
         value = self.finish(value) if value.sums else value
         env = self._agreeing(value, kind, width)
-        states, flags = self.item.states(env, (ROWS, width))
+        states, flags = self._states(value, env, width)
         cut, pairs = self.cuts.refine(value.cut, states)
         rows, met = self.cuts.rows(cut)
         kinds: list[Kind] = []
@@ -269,6 +269,13 @@ class Algebra:
         if kind == "sum":
             return Value(left, rows, tuple(kinds), sums=taken, done=value.done, trail=value.trail)
         return Value(left, rows, tuple(kinds), tops=taken, done=value.done, trail=value.trail)
+
+    def _states(self, value: Value, env: Env, width: int) -> tuple[Cut, tuple[int, ...]]:
+        if not env and all(
+            map(kd.is_constant, value.kinds)
+        ):  # of an item without steps: what is stored of it is judged
+            return self.cuts.whole, (IGNORED,)
+        return self.item.states(env, (ROWS, width), folded=value.folded)
 
     def _cut_off(self, folded: Iterable[tuple[str, int, int]]) -> Iterable[tuple[str, int, int]]:
         return ((a, first, max(min(end, self.item.extents[a]), first)) for a, first, end in folded)
@@ -286,7 +293,7 @@ class Algebra:
         first: tuple[str, str] | None = None
         empty = 0 in self.item.extents.values()
         for env in value.envs:
-            states, flags = self.item.states(env, (ROWS, width))
+            states, flags = self._states(value, env, width)
             _, pairs = self.cuts.refine(value.cut, states)
             found = next((f for a, b in pairs if (f := _misfolded(value.kinds[a], flags[b], kind, empty))), None)
             if found is None:

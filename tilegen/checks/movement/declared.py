@@ -373,13 +373,29 @@ class Item:
             raise UnknownError(f"a condition over `{axis}`, which no tile at hand has")
         return _array(pos, rows)
 
-    def states(self, env: Env, shape: tuple[int, int], rows: str = ROW, cols: str = COL) -> tuple[Cut, tuple[int, ...]]:
+    def states(
+        self,
+        env: Env,
+        shape: tuple[int, int],
+        rows: str = ROW,
+        cols: str = COL,
+        folded: frozenset[str] = frozenset(),
+    ) -> tuple[Cut, tuple[int, ...]]:
         """For each point of two directions whether it is LIVE or DEAD, or IGNORED, in a row that holds no point of any
-        output."""
-        key = (self.short(env, rows, cols), rows, cols, shape)
+        output. folded: axes of complete folds; IGNORED are rows too in which one of them has taken in nothing, whose
+        values are made of what folds begin with."""
+        empty = frozenset(
+            a for a in folded
+            if (a in self._of_clauses or not self.extents[a]) and self.axes.lookup(dict(env), a) is None
+        )  # fmt: skip
+        key = (self.short(env, rows, cols), rows, cols, shape, empty)
         if key not in self._states:
             whole = self.live(env, rows, cols)
-            row = self.live(tuple((a, p) for a, p in env if p.along != cols), rows, cols)
+            base = tuple((a, p) for a, p in env if p.along != cols)
+            row = self.live(base, rows, cols)
+            for axis in empty:
+                every = Pos("folded", 0, tuple(range(max(self.extents[axis], 1))))
+                row = row & self.live((*base, (axis, every)), rows, "folded").any(axis=1, keepdims=True)
             state = np.where(row, whole, IGNORED).astype(np.int64)
             self._states[key] = self.cuts.of(state if state.size == 1 else np.broadcast_to(state, shape))
         return self._states[key]

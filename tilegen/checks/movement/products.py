@@ -159,7 +159,7 @@ class Products:
     def _judge(self, x: Value, y: Value, env: Env, n: int, depth: int, trail: tuple[ir.Operation, ...]) -> None:
         """Report what a row takes in of positions outside its domain, and what it misses of those inside."""
         a = self.algebra
-        states, flags = a.item.states(env, (ROWS, depth), ROW, K)
+        states, flags = a.item.states(env, (ROWS, depth), ROW, K, x.folded)
         reach = self._worst_of_depth(y, env, n, depth)
         cut, first = a.cuts.refine(x.cut, states)
         cut, pairs = a.cuts.refine(cut, reach[0])
@@ -210,7 +210,7 @@ class Products:
 
     def _rows(self, x: Value, env: Env, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
         a = self.algebra
-        states, flags = a.item.states(env, (ROWS, depth), ROW, K)
+        states, flags = a.item.states(env, (ROWS, depth), ROW, K, x.folded)
         cut, pairs = a.cuts.refine(x.cut, states)
         rows, met = a.cuts.rows(cut)
         out: list[Kind] = []

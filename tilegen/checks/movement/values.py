@@ -33,6 +33,11 @@ class Value:
     data: npt.NDArray[Any] | None = field(default=None)
 
     @property
+    def folded(self) -> frozenset[str]:
+        """The axes that complete folds in it have gone over."""
+        return self.done.union(axis for box in self.tops for axis, _, _ in box)
+
+    @property
     def env(self) -> Env:
         return self.envs[0]
 
