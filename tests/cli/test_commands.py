@@ -8,9 +8,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from tilegen.oracle import Result as Value
 from tilegen.oracle import compare
 from tilegen.passes import pipeline
 from tilegen.passes.pipeline import lower
+from tilegen.runtime.kernel import Kernel
 from tilegen.targets.mls.lower import movement
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -375,10 +377,23 @@ def test_a_wrong_result_is_reported_with_its_place_and_equation(
 def test_outputs_are_poisoned_first_so_that_a_kernel_which_writes_nothing_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tilegen.runtime.kernel.Kernel.__call__", lambda self, **arguments: None)
+    monkeypatch.setattr("tilegen.runtime.kernel.Kernel.emulate", lambda self, arguments, **how: None)
     result = tilegen("run", COPY, "--emulate", "--size", "M=37,N=48")
     assert result.exit_code == 1
     assert "got:    nan" in result.stderr
+
+
+def test_an_emulated_run_is_watched_unless_it_is_to_be_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = Kernel.emulate, []
+
+    def emulate(self: Kernel, arguments: Mapping[str, Any], **how: Any) -> Any:
+        asked.append(how)
+        return real(self, arguments, **how)
+
+    monkeypatch.setattr(Kernel, "emulate", emulate)
+    for options in ([], ["--plain"]):
+        assert tilegen("run", COPY, "--emulate", "--size", "M=37,N=48", "--seed", "3", *options).exit_code == 0
+    assert asked == [{"watch": True, "seed": 3}, {"watch": False, "seed": None}]
 
 
 # ---- inspect ---------------------------------------------------------------------------------------

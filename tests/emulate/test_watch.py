@@ -115,6 +115,12 @@ def test_a_wrong_tile_is_told(pattern: str, number: int, coordinate: int, by: in
     assert fault.span == attention().program.definition(statement).span
 
 
+def test_an_output_that_is_left_out_is_told() -> None:
+    fault = found(moved(STORE, 0, 2, 64))
+    assert fault.code == "EMULATED_OUTPUT" and fault.span == attention().program.definition("O").span
+    assert "nothing has written O[0, 0, 0, 0]" in fault.message
+
+
 def test_a_transposed_operand_is_told() -> None:
     line = lines_of("wgmma.mma_async")[0]
     fault = found(edited("wgmma.mma_async", 0, line.replace("0, 0;", "0, 1;")))

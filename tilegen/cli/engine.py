@@ -39,15 +39,17 @@ def run_kernel(
     outputs: Mapping[str, Array],
     numbers: Mapping[str, int | float],
     on_gpu: bool,
+    times: int | None,
 ) -> Outcome:
     """Run a kernel once on copies of these arrays; the outputs hold what was in them where it writes nothing.
 
-    On a GPU it runs LAUNCHES times more, for the time. `numbers`: sizes and scalars.
+    On a GPU it runs LAUNCHES times more, for the time. In the emulator it is watched, and engines take their time by
+    the seed `times`; neither where that is None. `numbers`: sizes and scalars.
     """
     if not on_gpu:
         written = {name: array.copy() for name, array in outputs.items()}
         started = time.perf_counter()
-        kernel(**inputs, **written, **numbers)
+        kernel.emulate({**inputs, **written, **numbers}, watch=times is not None, seed=times)
         return Outcome(written, f"{time.perf_counter() - started:.2f} s in the emulator")
     device = {name: DeviceArray(array) for name, array in {**inputs, **outputs}.items()}
     launch = kernel.prepare(**device, **numbers)

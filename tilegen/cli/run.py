@@ -47,8 +47,13 @@ class Judged:
     comparison: Comparison
 
 
-def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: str | None = None) -> None:
-    """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed."""
+def run_command(
+    wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: str | None = None, plain: bool = False
+) -> None:
+    """Compile, run, compare, print; fails with RESULT_WRONG for each output that differs by more than allowed.
+
+    plain: an emulated launch is not watched, and everything completes when it is issued.
+    """
     if wanted.target == "mls":
         from tilegen.cli.mls import run_mls
 
@@ -60,7 +65,7 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: 
     sizes, scalars = arguments(done.program, given, small=device is None)
     chosen = choose(done, {**dense(sizes), **scalars})
     with within_memory(done.program, sizes, scalars):
-        judged, time = _judged(chosen.kernel, sizes, scalars, seed, on_gpu=device is not None)
+        judged, time = _judged(chosen.kernel, sizes, scalars, seed, on_gpu=device is not None, plain=plain)
 
     out = stdout()
     out.print(done.title, style="bold", markup=False)
@@ -70,7 +75,9 @@ def run_command(wanted: Wanted, given: Sizes, emulate: bool, seed: int, defect: 
     where = (
         f"on {device.name}"
         if device
-        else "the PTX in the emulator" + ("" if emulate else f": no {MACHINES[wanted.target].words} here")
+        else "the PTX in the emulator"
+        + (", not watched" if plain else "")
+        + ("" if emulate else f": no {MACHINES[wanted.target].words} here")
     )
     out.print(f"{where}, random data with seed {seed}", markup=False)
     for note in chosen.notes:
@@ -95,12 +102,14 @@ def _judged(
     scalars: Mapping[str, float],
     seed: int,
     on_gpu: bool,
+    plain: bool,
 ) -> tuple[list[Judged], str]:
     """Each output of a run on random data beside what it should be, and how long the run took."""
     program = kernel.program
     inputs = random_inputs(program, sizes, seed)
     results = evaluate(program, sizes, scalars, inputs)
-    outcome = run_kernel(kernel, inputs, poisoned(program, sizes), {**dense(sizes), **scalars}, on_gpu)
+    times = None if plain else seed
+    outcome = run_kernel(kernel, inputs, poisoned(program, sizes), {**dense(sizes), **scalars}, on_gpu, times)
     return judge(program, results, outcome.outputs), outcome.time
 
 

@@ -1118,6 +1118,10 @@ class Code(enum.Enum):
         ),
         "a box anywhere inside a tensor is right to TMA: which one is meant, the spec declares",
     )
+    EMULATED_OUTPUT = Entry(
+        "nothing has written {output}[{index}] when the launch ends ({count} elements of {output} are left out)",
+        ("compare the coordinates and the bounds of the stores with the output's extents",),
+    )
     EMULATED_UNWRITTEN = Entry(
         "{what} (executing {instruction}, PTX line {line}, {where})",
         ("compare the bytes of the box or the copies with what is read",),

@@ -67,6 +67,8 @@ def launch(
             if machine.watch is not None:
                 machine.watch.begin(cluster)
             cluster.run()
+    if machine.watch is not None:
+        machine.watch.done()
     return Report(
         dict(machine.program.counts()),
         dict(machine.tma_loads),

@@ -49,6 +49,18 @@ class Tensor:
     size: int
     output: bool
 
+    @property
+    def forward(self) -> bool:
+        """Whether there are elements, and none lies below the first."""
+        return 0 not in self.shape and min(self.strides, default=0) >= 0
+
+    @property
+    def span(self) -> int:
+        """Bytes from the first element to the end of the last."""
+        if not self.forward:
+            return 0
+        return sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + self.size
+
 
 @dataclass(frozen=True)
 class Context:

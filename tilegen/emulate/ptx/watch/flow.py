@@ -31,7 +31,7 @@ class Flow:
         self.declaration, self._context = declaration, context
         self._steps = Tainted(code).steps
         self._of_run: dict[tuple[int, int], list[tuple[int, Step]]] = {}
-        self._outputs = [t for t in context.tensors if t.output and min(t.strides, default=0) >= 0 and 0 not in t.shape]
+        self._outputs = [t for t in context.tensors if t.output and t.forward]
 
     def begin(self, shadow: Shadow, units: int) -> None:
         """Nothing has come, and no register holds anything."""
@@ -188,7 +188,7 @@ class Flow:
             if value < 0:
                 continue
             at = addresses.astype(np.int64) + n * width
-            tensor = next((t for t in self._outputs if t.address <= int(at[0]) < t.address + _span(t)), None)
+            tensor = next((t for t in self._outputs if t.address <= int(at[0]) < t.address + t.span), None)
             output = None if tensor is None else self.declaration.outputs.get(tensor.name)
             if tensor is None or output is None:
                 continue
@@ -207,10 +207,6 @@ class Flow:
             coordinates = _coordinates(tensor, at)
             if coordinates.shape[1] == len(output.dims):
                 self.values.stored(self.values.all[value], output, rows, columns, coordinates)
-
-
-def _span(tensor: Tensor) -> int:
-    return sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True)) + tensor.size
 
 
 def _coordinates(tensor: Tensor, addresses: Array) -> Array:
