@@ -1,4 +1,4 @@
-"""Orderings and hints. Engines complete at issue and memory is coherent, so there is nothing to do for them."""
+"""Orderings and hints. Memory is coherent, so that fences are there for those who watch, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KNOWN: dict[str, tuple[str, ...]] = {
 
 @instruction(*_KNOWN)
 def ordering(ins: Instruction) -> Decoded:
-    """Nothing happens; what the instruction carries must be known all the same."""
+    """What the instruction carries must be known, even if it changes nothing."""
     mods = Modifiers(ins)
     for name in _KNOWN[ins.opcode]:
         mods.flag(name)

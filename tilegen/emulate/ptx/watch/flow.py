@@ -12,7 +12,7 @@ from tilegen.emulate.ptx.watch.context import Context, Tensor
 from tilegen.emulate.ptx.watch.declared import Declared, Tile
 from tilegen.emulate.ptx.watch.origins import Axes, Load, Origins, WrongTileError, box_coordinates
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Shadow
-from tilegen.emulate.ptx.watch.tags import ELEMENT, MIXED, PACKED, ROW, Step, Tags, Tainted, fields, tag
+from tilegen.emulate.ptx.watch.tags import ELEMENT, MIXED, PACKED, ROW, UNKNOWN, Step, Tags, Tainted, fields, tag
 from tilegen.emulate.ptx.watch.values import Value, Values
 
 _WARPGROUP = 128
@@ -141,10 +141,11 @@ class Flow:
         found = [tags.get((32, register)) for register in accumulator.tolist()]
         if not any(found):
             return None
-        value, _, _ = fields(next(t for t in found if t))
-        if min(fields(t)[0] for t in found if t) < 0:
+        if UNKNOWN in found:
             return None
-        if found != [tag(value, ELEMENT, n) for n in range(len(found))]:
+        value, _, _ = fields(next(t for t in found if t))
+        first = tag(value, ELEMENT, 0)
+        if found != list(range(first, first + len(found))):
             raise WrongTileError("the accumulator's registers are not those of one product in their order")
         return self.values.all[value]
 

@@ -18,12 +18,13 @@ from tilegen.emulate.ptx.watch.values import Values
 #: rows or columns that do not belong together.
 ELEMENT, PACKED, ROW, MIXED = 0, 1, 2, 3
 _NONE = 0  # of constants, and what is the same for all elements
-_UNKNOWN = 1  # of data that comes another way
+#: The tag of data that comes another way.
+UNKNOWN = 1
 Key = tuple[int, int]  # width and index of a register
 
 
 def tag(value: int, kind: int, index: int) -> int:
-    """A tag as one number, not 0."""
+    """A tag as one number, above UNKNOWN; those of an accumulator's elements follow each other."""
     return (value + 1) << 12 | kind << 10 | index
 
 
@@ -138,10 +139,10 @@ class Tags:
             if step.how == "merge":
                 for source in step.sources:
                     t = tags.get(source, _NONE)
-                    if t == _UNKNOWN:
-                        result = result or _UNKNOWN
+                    if t == UNKNOWN:
+                        result = result or UNKNOWN
                     elif t and t != result:
-                        if result <= _UNKNOWN:
+                        if result <= UNKNOWN:
                             result = t
                         else:
                             pair = (result, t)
@@ -154,11 +155,11 @@ class Tags:
             elif step.how == "quad":
                 t = tags.get(step.sources[0], _NONE)
                 value, kind, index = fields(t)
-                result = tag(value, ROW, _half(kind, index)) if t > _UNKNOWN and kind != MIXED else t
+                result = tag(value, ROW, _half(kind, index)) if t > UNKNOWN and kind != MIXED else t
             elif step.how == "select":
                 result = self._select([t for s in step.sources if (t := tags.get(s, _NONE))])
             else:
-                result = _UNKNOWN
+                result = UNKNOWN
             for key in step.to:
                 tags[key] = result
 
@@ -166,18 +167,18 @@ class Tags:
         """Of two of these, which one may hang on the lane: what both have in common."""
         if len(set(found)) <= 1:
             return found[0] if found else _NONE
-        if _UNKNOWN in found:
-            return _UNKNOWN
+        if UNKNOWN in found:
+            return UNKNOWN
         value, kind, index = fields(found[0])
         for other in found[1:]:
             v, k, i = fields(other)
             if MIXED in (kind, k) or _half(kind, index) != _half(k, i) or not self._values.agree(value, v, False):
-                return _UNKNOWN
+                return UNKNOWN
         return tag(value, ROW, _half(kind, index))
 
     def _pack(self, low: int, high: int) -> int:
-        if low <= _UNKNOWN or high <= _UNKNOWN:
-            return _UNKNOWN
+        if low <= UNKNOWN or high <= UNKNOWN:
+            return UNKNOWN
         value, kind, index = fields(low)
         other, other_kind, other_index = fields(high)
         if kind == other_kind == ROW and index == other_index and self._values.agree(value, other, False):

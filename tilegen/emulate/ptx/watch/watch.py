@@ -449,7 +449,7 @@ class Watch:
         cores = self._cores[u]
         cores.issued += 1
         self._flights[u].issue(Product(cores.issued, pc, d, a))
-        know = self.clocks.know[list(warps)]
+        know = self.clocks.know[warps.start : warps.stop]
         least, told = know.min(axis=0), know.max(axis=0)  # what all know before it, and any behind its wait
         for w in warps:
             self.clocks.know[w, HAPPENED, w] += 1
