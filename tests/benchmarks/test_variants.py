@@ -89,7 +89,7 @@ def test_requests_are_ungated_and_keep_their_parameters() -> None:
 
 @pytest.mark.parametrize("path", sorted(SCHEDULES.glob("*.txt")), ids=lambda p: p.stem)
 def test_schedules_that_are_kept_can_be_read(path: Path) -> None:
-    spec = read_source(SAMPLES / "fa3_fwd.tile")
+    spec = read_source(SAMPLES / ("gemm.tile" if path.stem.endswith("gemm") else "fa3_fwd.tile"))
     variants = read_variants(path.read_text(encoding="utf-8"))
     assert len({v.name for v in variants}) == len(variants)
     for v in variants:

@@ -185,6 +185,15 @@ def test_stores_drop_what_is_outside(at: tuple[int, int], swizzle: int) -> None:
     assert sum(report.tma_stores.values()) == 1
 
 
+@pytest.mark.parametrize("extent", [33, 36, 39, 40])
+def test_stores_write_whole_16_bytes_at_the_end_of_rows(extent: int) -> None:
+    tensor, box = np.zeros((4, 48), np.uint16), np.ones((4, 32), np.uint16)
+    memory = GlobalMemory()
+    tm = TensorMap("u16", memory.alloc(tensor), (extent, 4), (96,), (32, 4))
+    run(STORE, tm.to_bits(), box.view(np.uint32).reshape(-1), 16, 0, 256, block=128, shared=256, memory=memory)
+    assert (tensor[:, 16:40] == 1).all() and tensor.sum() == 4 * 24
+
+
 def test_reductions_add_to_the_tensor() -> None:
     tensor, memory = np.arange(160, dtype=np.float32).reshape(10, 16), GlobalMemory()
     before, box = tensor.copy(), np.linspace(1, 2, 64, dtype=np.float32).reshape(8, 8)

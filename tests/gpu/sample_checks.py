@@ -32,12 +32,12 @@ def matches(build: str, *, sizes: dict[str, int], layout: str, seed: int) -> lis
     return [(each.error, each.lse) for each in found]
 
 
-def refuses(build: str, *, sizes: dict[str, int], code: str, seed: int) -> None:
+def refuses(build: str, *, sizes: dict[str, int], code: str, layout: str, seed: int) -> None:
     """Refused by this code before the driver sees anything."""
     k = kernel(build)
     codes = set()
     try:
-        k(**{t.name: torch.ones(_shape(k, t.name, sizes), device=DEVICE).to(_type(k, t.name)) for t in _given(k)})
+        k(**{t.name: _placed(k, t.name, sizes, layout).tensor for t in k.variants[0].plan.tensors})
         finish("a launch that should have been refused")
     except TilegenError as e:
         codes = {d.code for d in e.diagnostics}

@@ -48,12 +48,15 @@ class Placed:
 
 def place(shape: tuple[int, ...], dtype: torch.dtype, layout: str = "dense") -> Placed:
     """Layouts: "dense"; "framed", with 1 or 2 rows (8 of what is contiguous) of NaN on each side of each dimension;
-    "swapped", where dimensions 1 and 2 trade places in memory."""
+    "swapped", where dimensions 1 and 2 trade places in memory; "apart", in rows of whole 16 bytes with 8 to 15 of NaN
+    behind what is contiguous."""
     stored = list(shape)
     if layout == "swapped":
         stored[1], stored[2] = stored[2], stored[1]
     elif layout == "framed":
         stored = [*(n + 3 for n in shape[:-1]), shape[-1] + 16]
+    elif layout == "apart":
+        stored[-1] = -(-shape[-1] // 8) * 8 + 8
     count = 1
     for n in stored:
         count *= n
@@ -63,6 +66,8 @@ def place(shape: tuple[int, ...], dtype: torch.dtype, layout: str = "dense") -> 
         tensor = tensor.transpose(1, 2)
     elif layout == "framed":
         tensor = tensor[(*(slice(1, n + 1) for n in shape[:-1]), slice(8, 8 + shape[-1]))]
+    elif layout == "apart":
+        tensor = tensor[..., : shape[-1]]
     return Placed(tensor, memory)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.builds import Request, sample
+from benchmarks.builds import SAMPLES, Request, sample
 from tests.gpu.harness import Harness
+from tilegen.syntax.reading import read_source
+from tilegen.tune.spelling import with_schedule
 
 pytestmark = pytest.mark.gpu
 
@@ -58,6 +60,10 @@ REFUSED: list[tuple[Request, Sizes, str]] = [
 ]
 
 
+BOXES = "block m 128, n 128, k 64  stages a 3, b 3  consumers 2 over m  via C tma"
+STORED_BY_BOXES = Request(with_schedule(read_source(SAMPLES / "gemm.tile"), BOXES).text, (("T", "bf16"),))
+
+
 FRAMED: list[tuple[Request, Sizes]] = [
     (sample(name, T=T), sizes)
     for T in HALVES
@@ -74,7 +80,7 @@ FRAMED: list[tuple[Request, Sizes]] = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _built(gpu: Harness) -> None:
-    gpu.build([request for request, *_ in (*CASES, *REFUSED, *FRAMED)])
+    gpu.build([request for request, *_ in (*CASES, *REFUSED, *FRAMED, (STORED_BY_BOXES,))])
 
 
 def _matches(gpu: Harness, kernel: Request, sizes: Sizes, layout: str) -> None:
@@ -104,4 +110,17 @@ def test_strided_tensors(gpu: Harness, kernel: Request, sizes: Sizes) -> None:
 
 @pytest.mark.parametrize(("kernel", "sizes", "code"), REFUSED, ids=_name)
 def test_rows_that_tma_cannot_read_are_refused(gpu: Harness, kernel: Request, sizes: Sizes, code: str) -> None:
-    gpu.run("sample_checks:refuses", kernel, sizes=sizes, code=code)
+    gpu.run("sample_checks:refuses", kernel, sizes=sizes, code=code, layout="dense")
+
+
+@pytest.mark.parametrize("N", [8, 16, 24, 136])
+def test_boxes_are_stored_up_to_the_end_of_rows(gpu: Harness, N: int) -> None:
+    sizes = {"M": 130, "N": N, "K": 72}
+    for error, _ in gpu.run("sample_checks:matches", STORED_BY_BOXES, sizes=sizes, layout="apart"):
+        gpu.saw("gemm in bf16", error)
+
+
+@pytest.mark.parametrize("N", [9, 12, 15, 132])
+def test_rows_that_a_box_would_write_past_are_refused(gpu: Harness, N: int) -> None:
+    sizes = {"M": 130, "N": N, "K": 72}
+    gpu.run("sample_checks:refuses", STORED_BY_BOXES, sizes=sizes, code="TMA_STORE_ROWS", layout="apart")

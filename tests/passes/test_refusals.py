@@ -178,6 +178,16 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.RAGGED_GROUP, ragged("group b by 32 MB"), "group b by 32 MB"),
     (Code.RAGGED_GROUP, ragged("group i by 8"), "group i by 8"),
     (Code.RAGGED_STORE, ragged("alias O, q"), "alias O, q"),
+    (
+        Code.STORE_CHUNKS,
+        schedule_of(
+            changed(
+                product("M, K", "K, 300", out="C: T[M, 300]"), ("size M, N, K", "size M, K"), ("n in N", "n in 300")
+            ),
+            "block m 128, n 128, k 64 consumers 2 over m via C tma",
+        ),
+        "C tma",
+    ),
     (Code.LOOKUP_UNSUPPORTED, text_of("paged"), "tab[b, pg]"),
     (
         Code.LOOKUP_UNSUPPORTED,

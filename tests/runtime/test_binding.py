@@ -57,14 +57,14 @@ def faults(plan: Plan, scalars: dict[str, Any] | None = None, **views: ArrayView
 
 def test_a_product_of_matrices_is_bound() -> None:
     plan = gemm()
-    b = bound(plan, A=view(300, 128), B=view(70, 128), C=view(300, 70, strides=(72, 1)))
+    b = bound(plan, A=view(300, 128), B=view(72, 128), C=view(300, 72, strides=(80, 1)))
     assert b.grid == 3 * 2
     a = TensorMap.from_bits(b.arguments[0])
     assert (a.dims, a.strides, a.box, a.swizzle, a.dtype) == ((128, 300), (256,), (64, 128), 128, "bf16")
     c = TensorMap.from_bits(b.arguments[2])
-    assert (c.dims, c.strides, c.address) == ((70, 300), (144,), BASE)
-    assert [struct.unpack("<i", x)[0] for x in b.arguments[3:]] == [300, 70, 128]
-    assert bound(plan, A=view(300, 128), B=view(70, 128), C=view(300, 70, strides=(72, 1)), sm_count=4).grid == 4
+    assert (c.dims, c.strides, c.address) == ((72, 300), (160,), BASE)
+    assert [struct.unpack("<i", x)[0] for x in b.arguments[3:]] == [300, 72, 128]
+    assert bound(plan, A=view(300, 128), B=view(72, 128), C=view(300, 72, strides=(80, 1)), sm_count=4).grid == 4
 
 
 def test_pointers_strides_and_scalars_are_bound() -> None:
@@ -109,6 +109,17 @@ def test_rows_that_are_no_multiple_of_16_bytes_are_refused_by_name() -> None:
     assert (d.code, d.got, d.wanted) == ("TMA_STRIDE_ALIGNMENT", "136 bytes", "a multiple of 16 bytes")
     assert "A: neighbours along dimension 0 (M)" in d.message
     assert d.span == SPANS["A"]
+
+
+@pytest.mark.parametrize(("n", "taken"), [(8, True), (12, False), (15, False), (16, True)])
+def test_rows_that_a_tma_store_would_write_past_are_refused_by_name(n: int, taken: bool) -> None:
+    arrays = {"A": view(64, 64), "B": view(n, 64), "C": view(64, n, strides=(16, 1))}
+    if taken:
+        assert bound(gemm(), **arrays).grid
+        return
+    (d,) = faults(gemm(), **arrays)
+    assert (d.code, d.got, d.wanted) == ("TMA_STORE_ROWS", f"rows of {2 * n} bytes", "a multiple of 16 bytes")
+    assert "C: rows along dimension 1 (N)" in d.message
 
 
 def test_a_slice_that_starts_off_the_grid_is_refused_by_name() -> None:

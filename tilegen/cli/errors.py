@@ -34,6 +34,7 @@ _USAGE = frozenset(
         Code.MLS_LINES,
         Code.NO_VARIANT,
         Code.NOT_BOXED,
+        Code.TMA_STORE_ROWS,
         Code.TMA_STRIDE_ALIGNMENT,
         # scalars are given by --size alone
         Code.SCALAR_CONSTRAINT,

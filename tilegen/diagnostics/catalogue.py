@@ -259,6 +259,11 @@ class Code(enum.Enum):
         ("leave out `via {output} tma` and `alias {output}`: rows are stored from registers",),
         "a TMA store writes whole boxes, and cuts them at the tensor's end alone",
     )
+    STORE_CHUNKS = Entry(
+        "the output {output} cannot leave by TMA: its rows do not end with whole 16 bytes",
+        ("write `via {output} rows` in the schedule: rows are stored from registers, and end anywhere",),
+        "no manual says so, but on an H200 a TMA store writes the last 16 bytes of a row whole, past the tensor's end",
+    )
     LOOKUP_UNSUPPORTED = Entry(
         "`{name}` is read at a position that a table gives, and no kernel is built for that yet",
         ("copy the rows in question into one tensor first",),
@@ -792,6 +797,14 @@ class Code(enum.Enum):
             "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers, of 4 for f32",
         ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16, and of 32 where 32 bytes are interleaved",
+    )
+    TMA_STORE_ROWS = Entry(
+        "{tensor}: rows along {axis} do not end with whole 16 bytes, and a TMA store would write past them",
+        (
+            "write `via {tensor} rows` in the schedule: rows are stored from registers, and end anywhere",
+            "choose an extent of {axis} that is a multiple of {unit}",
+        ),
+        "no manual says so, but on an H200 a TMA store writes the last 16 bytes of a row whole, past the tensor's end",
     )
     TMA_STRIDE_RANGE = Entry(
         "{tensor}: the stride of {axis} is out of TMA's range",

@@ -38,6 +38,7 @@ from tilegen.runtime.sizes import infer_sizes
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.tensor_map import TensorMap
 
+_CHUNK = 16  # bytes: a TMA store writes no less
 _L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what hand-tuned kernels use
 
 
@@ -140,8 +141,10 @@ def bind(
         made = tensor_map(descriptor, tensor, views[tensor.name], sizes, spans)
         if 0 in views[tensor.name].shape:
             made = _unread(made, views)
-        found = made.check(tensor.name, _axis_names(descriptor, tensor), spans.get(tensor.name))
-        faults += found
+        axes, span = _axis_names(descriptor, tensor), spans.get(tensor.name)
+        faults += made.check(tensor.name, axes, span)
+        if descriptor.store and 0 not in views[tensor.name].shape:
+            faults += _cut_chunks(made, tensor.name, axes[0], span)
         if not faults:
             maps[descriptor.name] = device.encode(made)
             encoded[descriptor.name] = made
@@ -250,6 +253,15 @@ def _placed(
 
 def _axis_names(d: Descriptor, tensor: TensorShape) -> tuple[str, ...]:
     return tuple(f"dimension {m.dim} ({text(tensor.dims[m.dim])})" for m in d.dims)
+
+
+def _cut_chunks(m: TensorMap, tensor: str, axis: str, span: Span | None) -> list[Diagnostic]:
+    """What is wrong with a map that stores: the engine writes whole chunks, and so past rows that end inside one."""
+    length = m.dims[0] * m.element_bytes
+    if not length % _CHUNK:
+        return []
+    got, wanted, unit = f"rows of {length} bytes", f"a multiple of {_CHUNK} bytes", _CHUNK // m.element_bytes
+    return [fault(Code.TMA_STORE_ROWS, span, got=got, wanted=wanted, tensor=tensor, axis=axis, unit=unit)]
 
 
 def _unread(made: TensorMap, views: Mapping[str, ArrayView]) -> TensorMap:

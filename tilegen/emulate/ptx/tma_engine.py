@@ -64,7 +64,8 @@ def swizzle(address: Array, span: int) -> Array:
 class _Box:
     """A box at a coordinate: which part of it is inside the tensor, and where that part lies."""
 
-    def __init__(self, tm: TensorMap, coordinates: Sequence[int], thread: int) -> None:
+    def __init__(self, tm: TensorMap, coordinates: Sequence[int], thread: int, whole: bool = False) -> None:
+        """whole: with the rest of the 16 bytes in which a row ends."""
         if len(coordinates) != tm.rank:
             raise FaultError(f"{len(coordinates)} coordinates for a tensor map of rank {tm.rank}", thread)
         size = tm.element_bytes
@@ -74,10 +75,12 @@ class _Box:
         # The element stride of the innermost dimension is ignored without interleaving.
         steps = (1, *tm.element_strides[1:])
         shape = [-(-b // e) for b, e in zip(tm.box, steps, strict=True)]
+        unit = _CHUNK // size if whole else 1
+        ends = (-(-tm.dims[0] // unit) * unit, *tm.dims[1:])
         first = [min(max(0, -(c // e)), n) for c, e, n in zip(coordinates, steps, shape, strict=True)]
         last = [
             max(f, min(n, -((c - d) // e)))
-            for f, n, c, d, e in zip(first, shape, coordinates, tm.dims, steps, strict=True)
+            for f, n, c, d, e in zip(first, shape, coordinates, ends, steps, strict=True)
         ]
         pitch = [size, *tm.strides]
         self.nbytes = size * int(np.prod(shape))
@@ -185,9 +188,12 @@ def store(
     pc: int,
     combine: Callable[[Array, Array], Array] | None = None,
 ) -> None:
-    """Write the inside part of the box to the tensor; with `combine`, of old bytes and box bytes (both contiguous)."""
+    """Write the inside part of the box to the tensor; with `combine`, of old bytes and box bytes (both contiguous).
+
+    What is written has whole 16 bytes, also where a row ends inside of them: found on an H200, as no manual says so.
+    """
     tm = tensor_map(machine, descriptor, thread)
-    box = _Box(tm, coordinates, thread)
+    box = _Box(tm, coordinates, thread, whole=combine is None)
     memory, chunks = _shared(machine, shared, tm, thread)
     if machine.watch is not None:
         machine.watch.tma_store(thread, chunks, pc, map_name(machine, descriptor), tm, coordinates)

@@ -41,6 +41,7 @@ from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import exists
 
 VECTOR_BYTES = 16
+CHUNK_BYTES = 16  # a TMA store writes no less
 
 
 @dataclass
@@ -132,6 +133,10 @@ class Stores:
         tensor = s.program.tile.tensor(o.tensor)
         if any(e.offset.terms for e in o.at):
             fail(Code.RAGGED_STORE, s.store(o.tensor).span, output=o.tensor)
+        inner = tensor.dims[-1].constant
+        if inner is not None and inner * tensor.dtype.bytes % CHUNK_BYTES:
+            got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {CHUNK_BYTES} bytes"
+            fail(Code.STORE_CHUNKS, s.store(o.tensor).span, got=got, wanted=wanted, output=o.tensor)
         move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
         g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
         host = s.store(o.tensor).host
