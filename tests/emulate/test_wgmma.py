@@ -244,3 +244,23 @@ def test_descriptor_fields_are_where_the_manual_puts_them() -> None:
 
     bits = struct.unpack("<Q", struct.pack("<Q", 0x3ABC | 0x2DEF << 16 | 0x1234 << 32 | 5 << 49 | 2 << 62))[0]
     assert MatrixDescriptor.from_bits(bits) == MatrixDescriptor(0x3ABC0, 0x2DEF0, 0x12340, 5, 64)
+
+
+def test_a_wait_for_products_is_one_of_whole_warps() -> None:
+    """Lanes that come later hold up the others of their warp: none of them may read the accumulator before."""
+    matrix = np.ones((64, 16), ml_dtypes.bfloat16)
+    a = Operand(matrix, False, 32, BASE)
+    late = '_Pragma("unroll 1") for (u32 i = 0; i < (t % 32 < 2) * 300; ++i) asm volatile("nanosleep.u32 1;");'
+    source = kernel(64, "f32.bf16.bf16").replace(
+        'wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");',
+        f'wgmma.commit_group.sync.aligned;" ::: "memory"); {late}'
+        ' asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");',
+    )
+    assert late in source
+    image = np.frombuffer(a.image.tobytes(), np.uint32)
+    for seed in range(12):
+        d = np.zeros((128, 32), np.float32)
+        pair = np.array(a.descriptors, np.uint64)
+        run(source, image.copy(), len(image), d.view(np.uint32), np.zeros(4, np.uint32), pair, pair, 1, 0,
+            block=128, shared=4096, seed=seed)  # fmt: skip
+        assert (d == 16).all()

@@ -32,6 +32,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 GEMM = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
 TALL = GEMM.replace("m 128, n 256, k 64", "m 64, n 64, k 320").replace("consumers 2", "consumers 1")
 TALL = TALL.replace("a 4, b 4", "a 2, b 2")
+TOGETHER = GEMM.replace("stages a 4, b 4", "stages a 4, b 2  multicast a over n, b over m")
 
 
 @dataclass
@@ -70,8 +71,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         (SAMPLES / "attention_decode.tile", {"causal": False}, {"B": 1, "Sq": 3, "Sk": 75, "Hk": 2, "G": 11}),
         (SAMPLES / "copy.tile", {}, {"M": 137, "N": 136}),
         (TALL, {}, {"M": 70, "N": 72, "K": 400}),
+        (TOGETHER, {}, {"M": 300, "N": 264, "K": 72}),
     ],
-    ids=["rings and parts", "padding", "rows of two axes", "columns", "several boxes of rows"],
+    ids=["rings and parts", "padding", "rows of two axes", "columns", "several boxes of rows", "shares of a cluster"],
 )
 def test_the_boxes_of_a_kernel_are_those_foretold(
     seen: Seen, spec: Any, parameters: dict[str, Any], sizes: dict[str, int]

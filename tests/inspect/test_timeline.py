@@ -6,14 +6,20 @@ from itertools import pairwise
 
 import pytest
 
-from tests.passes.specs import sample
+from tests.passes.specs import loaded, sample, schedule_of, text_of
 from tests.plan.plans import attention, gemm
 from tilegen.inspect.budget import areas, budgets
 from tilegen.inspect.timeline import LOAD, Lane, timeline
 from tilegen.ir import plan as ir
 from tilegen.passes.pipeline import lower
 
-PLANS = {"gemm": gemm(stages=3, consumers=2), "attention": attention(), "by warps": lower(sample("gemm"), "sm_80")}
+TOGETHER = "block m 128, n 64, k 64 consumers 2 over m stages a 2, b 3 multicast b over m persistent static"
+PLANS = {
+    "gemm": gemm(stages=3, consumers=2),
+    "attention": attention(),
+    "by warps": lower(sample("gemm"), "sm_80"),
+    "cluster": lower(loaded(schedule_of(text_of("gemm"), TOGETHER))),
+}
 
 
 def spans(lane: Lane, *kinds: str) -> list[tuple[int, int]]:
@@ -45,6 +51,13 @@ def test_a_role_does_one_thing_at_a_time(name: str) -> None:
     for lane in timeline(PLANS[name]).roles:
         own = sorted((b.start, b.stop) for b in lane.bars if b.row == 0)
         assert all(stop <= start for (_, stop), (start, _) in pairwise(own))
+
+
+def test_every_cta_of_a_cluster_is_drawn() -> None:
+    drawn = timeline(PLANS["cluster"])
+    for rank in range(2):
+        assert sum(lane.name.endswith(f"CTA {rank} of the cluster") for lane in drawn.roles) == 3
+        assert sum(lane.name.endswith(f"CTA {rank} of the cluster") for lane in drawn.stages) == 5
 
 
 def test_the_tensor_cores_make_one_product_at_a_time() -> None:

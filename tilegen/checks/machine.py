@@ -33,10 +33,11 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """An operation that a process comes to, once each time. group: the process's warpgroup in its role. cursors: where
-    the role's cursors stand."""
+    """An operation that a process comes to, once each time. rank: of its CTA in the cluster. group: of its role's
+    warpgroups. cursors: where the role's cursors stand."""
 
     process: str
+    rank: int
     group: int
     operation: ir.Operation
     path: Path

@@ -113,7 +113,9 @@ class Process:
                     self.cursors[cursor] += 1
                 case _:
                     if self.machine.observe is not None:
-                        self.machine.observe(Step(self.name, self.index, operation, here, dict(self.cursors)))
+                        self.machine.observe(
+                            Step(self.name, self.machine.rank, self.index, operation, here, dict(self.cursors))
+                        )
                     if not self.accumulators.run(operation, values):
                         self.machine.fault(Code.PIPELINE_ACCUMULATOR, Site(self.name, operation, here))
                     if isinstance(operation, _IN_REGISTERS):

@@ -256,7 +256,8 @@ def _print(
     labels = ", ".join(tile.labels)
     out.print(f"boxes, at [{labels}]", markup=False)
     away = "not written" if tile.store else f"filled with {_fill(tile)}"
-    out.print(table(["box", "of consumer", "coordinates", "inside", away, "begins at shared byte", "bytes"], rows))
+    whose = "of consumer" if tile.boxes[0].sharer is None else "loaded by CTA"
+    out.print(table(["box", whose, "coordinates", "inside", away, "begins at shared byte", "bytes"], rows))
     brought = sum(_inside(b.box) for b in tile.boxes) - prod(len(r) for r in tile.held.values())
     if brought > 0 and not tile.store:
         out.print(f"{brought} elements of {tile.tensor.name} lie behind the ends of the axes: brought, never used")
@@ -283,7 +284,9 @@ def _box_row(tile: PlacedTile, number: int) -> list[object]:
         if here and len(part) < count
     ]
     away = "none" if here == total else "all" if not here else f"{total - here} elements: {' and '.join(clipped)}"
-    whose = "" if placed.part is None else str(placed.part)
+    whose = "".join(str(n) for n in (placed.part,) if n is not None)
+    if placed.sharer is not None:
+        whose = f"{placed.sharer}, for consumer {placed.part}" if whose else str(placed.sharer)
     coordinates = f"[{', '.join(map(str, box.coordinates))}]"
     return [number, whose, coordinates, f"{here} elements", away, placed.shared_byte, box.map.box_bytes]
 

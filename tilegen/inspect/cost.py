@@ -132,7 +132,7 @@ class Emitted:
         """What moves each tile, as the machine code has it."""
         if self.code is None:
             return {}
-        return {m.tile: _emitted(m, self.plan.target) for m in movings(program, self.plan, self.code)}
+        return {m.tile: _emitted(m, self.plan) for m in movings(program, self.plan, self.code)}
 
 
 def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt, sm_80: Emitted | None) -> tuple[TileCost, ...]:
@@ -194,9 +194,10 @@ def _fill(plan: Plan, tile: str) -> tuple[TmaLoad, ...]:
     return next((x for role in plan.roles if (x := inside(role.body))), ())
 
 
-def _emitted(m: Moving, target: str) -> Movement:
-    """As the machine code has it."""
-    mover = "TMA" if m.mover == "TMA" else "copies"
+def _emitted(m: Moving, plan: Plan) -> Movement:
+    """As the machine code has it; of a tile that CTAs load together what one of them does, and all that comes to it."""
+    shares = next((r.shares for r in plan.rings if r.name == m.tile), 1)
+    mover = ("TMA" if m.mover == "TMA" else "copies") + (f", {shares} CTAs together" if shares > 1 else "")
     detail = (
         (f"{m.mover} instructions, of all warps", m.issued_copies),
         ("vector registers", m.named.vector),
@@ -206,7 +207,7 @@ def _emitted(m: Moving, target: str) -> Movement:
     )
     registers = m.named.vector + m.named.uniform
     source = "counted in the machine code: all that names the tile's line, for a block of which nothing lies outside"
-    return Movement(target, mover, m.slots, m.warps, registers, m.predicates, m.bytes, detail, True, source)
+    return Movement(plan.target, mover, m.slots, m.warps, registers, m.predicates, m.bytes, detail, True, source)
 
 
 def _tma(loads: tuple[TmaLoad, ...], moved: int) -> Movement:

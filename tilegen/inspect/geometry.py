@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.diagnostics.core import TilegenError
-from tilegen.ir.plan import Buffer, Descriptor, MapDim, Operation, Plan, TensorShape, TmaLoad, TmaStore
+from tilegen.ir.plan import CLUSTER_RANK, Buffer, Descriptor, MapDim, Operation, Plan, TensorShape, TmaLoad, TmaStore
 from tilegen.ir.plan_walk import body_of
 from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import Scheduled
@@ -28,11 +28,13 @@ _BASE = 256  # address of the array that stands for a tensor: any that every rul
 
 @dataclass(frozen=True)
 class PlacedBox:
-    """One TMA instruction. part: of which consumer's copy of the tile, None where they share it. slot_byte: where in a
-    slot it begins; shared_byte: where in the CTA's dynamic shared memory, for the slot of stage 0."""
+    """One TMA instruction. part: of which consumer's copy of the tile, None where they share it. sharer: which of the
+    CTAs that load the tile together issues it, None where each loads its own. slot_byte: where in a slot it begins;
+    shared_byte: where in the CTA's dynamic shared memory, for the slot of stage 0."""
 
     box: Box
     part: int | None
+    sharer: int | None
     slot_byte: int
     shared_byte: int
 
@@ -124,6 +126,7 @@ def _box_json(placed: PlacedBox) -> dict[str, object]:
     box = placed.box
     return {
         "part": placed.part,
+        "sharer": placed.sharer,
         "coordinates": list(box.coordinates),
         "shape": list(box.shape),
         "inside": [[r.start, r.stop] for r in box.inside],
@@ -188,7 +191,9 @@ def place_tile(
     moves = _moves(plan, name, known.keys())
     first = moves[0]
     buffer = plan.buffer(first.buffer if isinstance(first, TmaStore) else plan.ring(first.slot.ring).buffer)
-    boxes = tuple(_placed(m, part, made, buffer, known) for m, part in _copies(moves, buffer))
+    boxes = tuple(
+        _placed(m, part, n, made, buffer, known) for m, part in _copies(moves, buffer) for n in _sharers(m, plan)
+    )
     position = tuple(_position(e, values, element) for e in _index(name, program))
     return PlacedTile(
         name=name,
@@ -225,7 +230,7 @@ def _held(axis: str, scheduled: Scheduled, at: Mapping[str, int], values: Mappin
 def _moves(plan: Plan, name: str, known: Collection[str]) -> tuple[TmaLoad, ...] | tuple[TmaStore, ...]:
     """The instructions that move a tile, of the first place in the plan that names positions as they are at hand: a
     place that works on an iteration before names them by other names."""
-    usable = {*known, "warpgroup"}
+    usable = {*known, "warpgroup", CLUSTER_RANK}
     for role in plan.roles:
         for body in _bodies(role.body):
             loads = tuple(o for o in body if isinstance(o, TmaLoad) and o.descriptor == name)
@@ -253,12 +258,27 @@ def _copies(
                 yield move, part if buffer.parts > 1 else None
 
 
+def _sharers(move: TmaLoad | TmaStore, plan: Plan) -> tuple[tuple[int, int], ...] | tuple[None]:
+    """The number and the rank of each CTA that issues it for all of them."""
+    sharers = plan.ring(move.slot.ring).sharers if isinstance(move, TmaLoad) else None
+    return (None,) if sharers is None else tuple(enumerate(sharers.ranks(0)))
+
+
 def _placed(
-    move: TmaLoad | TmaStore, part: int | None, made: TensorMap, buffer: Buffer, known: Mapping[str, int]
+    move: TmaLoad | TmaStore,
+    part: int | None,
+    sharer: tuple[int, int] | None,
+    made: TensorMap,
+    buffer: Buffer,
+    known: Mapping[str, int],
 ) -> PlacedBox:
-    here = {**known, "warpgroup": part or 0}
+    number, rank = sharer or (0, 0)
+    here = {**known, "warpgroup": part or 0, CLUSTER_RANK: rank}
     box = Box(made, tuple(evaluate(c, here) for c in move.coordinates))
-    return PlacedBox(box, part, move.offset, buffer.offset + (part or 0) * buffer.stage_bytes + move.offset)
+    slot = move.offset + (move.share * number if isinstance(move, TmaLoad) else 0)
+    return PlacedBox(
+        box, part, None if sharer is None else number, slot, buffer.offset + (part or 0) * buffer.stage_bytes + slot
+    )
 
 
 def _index(name: str, program: TileProgram) -> tuple[Index, ...]:

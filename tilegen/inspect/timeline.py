@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from random import Random
 
+from tilegen.checks.barriers import in_cluster
 from tilegen.checks.machine import Step, part_of
 from tilegen.checks.paths import Paths
 from tilegen.checks.pipeline import run
@@ -35,7 +37,8 @@ _MOVES = _FILLS | ir.TmaStore | ir.StoreRows | ir.StoreVector | ir.LoadVector
 _SYNCHRONISES = ir.ArriveEmpty | ir.ArriveClean | ir.OrderPass | ir.OrderStart | ir.GroupSync
 _WAITS = ir.WaitFull | ir.WaitEmpty | ir.WaitClean | ir.OrderWait | ir.MmaWait | ir.StoreWait | ir.CopyWait | ir.CtaSync
 
-_Slot = tuple[str, int, int]  # ring, part, position
+_Slot = tuple[str, int, int, int]  # ring, part, position, rank of the CTA
+_Named = tuple[int, int]  # rank of the CTA, named barrier
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A run of CTA 0. sizes: at which. cut: whether it goes on behind `length`."""
+    """A run of CTA 0, and of its cluster. sizes: at which. cut: whether it goes on behind `length`."""
 
     sizes: Mapping[str, int]
     length: int
@@ -154,17 +157,19 @@ class _Drawing:
         self._plan = plan
         self._tracks: dict[str, _Track] = {}
         self._slots: dict[_Slot, _Held] = defaultdict(_Held)
-        self._passes: dict[int, list[int]] = defaultdict(list)  # named barrier -> when turns were handed on
-        self._taken: dict[int, int] = defaultdict(int)
-        self._tensor_cores = 0  # free from then on
+        self._passes: dict[_Named, list[int]] = defaultdict(list)  # when turns were handed on
+        self._taken: dict[_Named, int] = defaultdict(int)
+        self._tensor_cores: dict[int, int] = defaultdict(int)  # of each CTA: free from then on
         self._meetings: list[int] = []  # when all threads had come
         for step in steps:
             self._tracks.setdefault(step.process, _Track([])).steps.append(step)
             match step.operation:
                 case ir.Expect(slot) | ir.TmaLoad(_, _, slot) | ir.CopyTile(_, _, slot) | ir.SignalCopies(slot):
-                    self._slots[self._slot(step, slot)].fills += 1
+                    for key in self._reached(step, slot):
+                        self._slots[key].fills += 1
                 case ir.ArriveEmpty(slot):
-                    self._slots[self._slot(step, slot)].arrivals += 1
+                    for key in self._reached(step, slot):
+                        self._slots[key].arrivals += 1
                 case ir.ArriveClean(slot):
                     self._slots[self._slot(step, slot)].clean += 1
 
@@ -199,15 +204,15 @@ class _Drawing:
                 held = self._slots[self._slot(step, slot)]
                 return None if held.fills or held.clean else max(held.clean_at, held.there or 0)
             case ir.WaitEmpty(slot):
-                ring, part, position = self._slot(step, slot)
+                ring, part, position, rank = self._slot(step, slot)
                 before = position - self._plan.ring(ring).depth
                 if before < 0:
                     return 0
-                held = self._slots[ring, part, before]
+                held = self._slots[ring, part, before, rank]
                 return None if held.arrivals else max(held.until.values(), default=0)
             case ir.OrderWait(first):
-                turns = self._passes[first + step.group]
-                taken = self._taken[first + step.group]
+                turns = self._passes[step.rank, first + step.group]
+                taken = self._taken[step.rank, first + step.group]
                 return turns[taken] if taken < len(turns) else None
             case ir.MmaWait(pending):
                 return max(track.products[: max(len(track.products) - pending, 0)], default=0)
@@ -244,12 +249,13 @@ class _Drawing:
     def _effect(self, track: _Track, step: Step, at: int, end: int) -> None:
         match step.operation:
             case ir.Expect(slot) | ir.TmaLoad(_, _, slot) | ir.CopyTile(_, _, slot) | ir.SignalCopies(slot):
-                held = self._slots[self._slot(step, slot)]
-                held.fills -= 1
-                held.begun = at if held.begun is None else held.begun
-                held.span = step.operation.span
                 arrived = end + LOAD if isinstance(step.operation, ir.TmaLoad | ir.CopyTile) else end
-                held.there = max(held.there or 0, arrived)
+                for key in self._reached(step, slot):
+                    held = self._slots[key]
+                    held.fills -= 1
+                    held.begun = at if held.begun is None else min(held.begun, at)
+                    held.span = step.operation.span
+                    held.there = max(held.there or 0, arrived)
                 if isinstance(step.operation, ir.CopyTile):
                     track.open_copies.append(arrived)
             case ir.CopyCommit():
@@ -261,27 +267,28 @@ class _Drawing:
             case ir.WaitFull(slot) | ir.WaitClean(slot):
                 self._slots[self._slot(step, slot)].since.setdefault(step.process, at)
             case ir.ArriveEmpty(slot):
-                held = self._slots[self._slot(step, slot)]
-                held.arrivals -= 1
-                held.until[step.process] = end
+                for key in self._reached(step, slot):
+                    held = self._slots[key]
+                    held.arrivals -= 1
+                    held.until[step.process] = end
             case ir.ArriveClean(slot):
                 held = self._slots[self._slot(step, slot)]
                 held.clean -= 1
                 held.clean_at = max(held.clean_at, end)
             case ir.OrderWait(first):
-                self._taken[first + step.group] += 1
+                self._taken[step.rank, first + step.group] += 1
             case ir.OrderPass(first):
                 count = self._plan.roles[_role_of(step)].warpgroups
-                self._passes[first + (step.group + 1) % count].append(end)
+                self._passes[step.rank, first + (step.group + 1) % count].append(end)
             case ir.OrderStart(first):
                 if step.group == self._plan.roles[_role_of(step)].warpgroups - 1:
-                    self._passes[first].append(end)
+                    self._passes[step.rank, first].append(end)
             case ir.Mma() as mma:
-                begun = max(end, self._tensor_cores)
-                self._tensor_cores = begun + PRODUCT
-                track.open_products.append(self._tensor_cores)
+                begun = max(end, self._tensor_cores[step.rank])
+                over = self._tensor_cores[step.rank] = begun + PRODUCT
+                track.open_products.append(over)
                 words = f"product {mma.token} on the tensor cores"
-                track.flights.append(Bar("product", begun, self._tensor_cores, words, mma.span, 1))
+                track.flights.append(Bar("product", begun, over, words, mma.span, 1))
             case ir.MmaCommit():
                 track.products.append(max(track.open_products, default=at))
                 track.open_products = []
@@ -305,21 +312,29 @@ class _Drawing:
 
     def _slot(self, step: Step, slot: ir.Slot) -> _Slot:
         ring = self._plan.ring(slot.ring)
-        return ring.name, part_of(ring, slot, step.group), step.cursors[slot.cursor]
+        return ring.name, part_of(ring, slot, step.group), step.cursors[slot.cursor], step.rank
+
+    def _reached(self, step: Step, slot: ir.Slot) -> list[_Slot]:
+        """The slots, of all CTAs that share the ring, that a load fills or an arrival frees."""
+        sharers = self._plan.ring(slot.ring).sharers
+        own = self._slot(step, slot)
+        if sharers is None or isinstance(step.operation, ir.Expect):
+            return [own]
+        return [(*own[:3], rank) for rank in sharers.ranks(step.rank)]
 
     def _stages(self, shown: int) -> Iterator[Lane]:
         readers = {name: n for n, name in enumerate(sorted({p for h in self._slots.values() for p in h.since}))}
-        for ring in self._plan.rings:
-            for stage in range(ring.depth):
-                for part in range(ring.parts):
-                    fills = [
-                        (key[2], held)
-                        for key, held in sorted(self._slots.items())
-                        if key[:2] == (ring.name, part) and key[2] % ring.depth == stage
-                    ]
-                    name = f"{ring.name}[{stage}]" + (f" part {part}" if ring.parts > 1 else "")
-                    bars = [bar for n, held in fills for bar in _held_bars(f"{ring.name} {n}", held, readers)]
-                    yield Lane(name, tuple(_within(bars, shown)), max(len(readers), 1))
+        for rank, ring in product(range(self._plan.cluster), self._plan.rings):
+            whose = in_cluster(rank if self._plan.cluster > 1 else None)
+            for stage, part in product(range(ring.depth), range(ring.parts)):
+                fills = [
+                    (key[2], held)
+                    for key, held in sorted(self._slots.items())
+                    if (*key[:2], key[3]) == (ring.name, part, rank) and key[2] % ring.depth == stage
+                ]
+                name = f"{ring.name}[{stage}]" + (f" part {part}" if ring.parts > 1 else "") + whose
+                bars = [bar for n, held in fills for bar in _held_bars(f"{ring.name} {n}", held, readers)]
+                yield Lane(name, tuple(_within(bars, shown)), max(len(readers), 1))
 
 
 def _held_bars(name: str, held: _Held, readers: Mapping[str, int]) -> Iterator[Bar]:

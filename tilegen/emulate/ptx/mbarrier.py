@@ -53,6 +53,10 @@ class Mbarriers:
             raise FaultError(f"no mbarrier has been initialised at shared address {address:#x}")
         return found
 
+    def phases(self, address: int) -> int:
+        """How many phases of an object are over, also of one whose CTA has ended."""
+        return self._objects[address].phase
+
     def init(self, address: int, count: int) -> None:
         """Make an object that expects `count` arrivals a phase."""
         if not 1 <= count <= _LIMIT:

@@ -73,10 +73,10 @@ def wgmma(ins: Instruction) -> Decoded:
     mods.need("aligned")
     if action == "wait_group":
         mods.done()
-        return _ordering(action, _constant(mods.operands(1)[0], mods))
+        return _ordering(ins, action, _constant(mods.operands(1)[0], mods))
     if action != "mma_async":
         mods.done()
-        return _ordering(action, 0)
+        return _ordering(ins, action, 0)
     shape = _SHAPE.match(mods.left[0]) if mods.left else None
     if shape is None:
         mods.unknown("it has no shape")
@@ -92,11 +92,13 @@ def wgmma(ins: Instruction) -> Decoded:
     return _multiply(ins, mods, result, n, a_type, b_type)
 
 
-def _ordering(action: str, left: int) -> Decoded:
-    """fence, commit_group, wait_group."""
+def _ordering(ins: Instruction, action: str, left: int) -> Decoded:
+    """fence, commit_group, wait_group: of whole warps."""
 
     def bind(machine: Machine) -> Control:
         def control(unit: Unit, group: Group) -> bool:
+            if not unit.gather(group, unit.warp_bits(group.bits), ins.name):
+                return False
             watch, engines = machine.watch, unit.cta.engines
             for thread in unit.lanes(group.bits).threads[::WARP].tolist():
                 if action == "commit_group":

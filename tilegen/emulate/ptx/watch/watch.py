@@ -402,7 +402,7 @@ class Watch:
     def end(self) -> None:
         """The cluster has ended."""
         for address, (phase, pc, thread) in self._loading.items():
-            if self.mbarriers.get(address).phase < phase:
+            if self.mbarriers.phases(address) < phase:
                 what = "the CTA ends, and nothing has waited for this box: its mbarrier's phase is not over"
                 fault = FaultError(what, thread, Code.EMULATED_UNAWAITED)
                 self.machine.fault(pc, fault)
