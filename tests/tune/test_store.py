@@ -187,7 +187,7 @@ def test_a_kernel_is_compiled_with_what_is_kept_only_if_that_is_asked(monkeypatc
     np.testing.assert_array_equal(kernel(X=x), x)
     sources: list[Source] = []
 
-    def compile_source(source: Source, given: object) -> Any:
+    def compile_source(source: Source, given: object, target: str) -> Any:
         sources.append(source)
         return SimpleNamespace(kernel=lambda: None)
 

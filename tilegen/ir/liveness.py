@@ -8,11 +8,6 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import body_of, fragments_read, fragments_written, storages
 
-# Registers a thread needs beside its fragments: addresses, cursors, loop counters, temporaries. For consumers from
-# hand-written kernels of this kind: of 160 registers, accumulators and operands of 132 fit beside about 10 of row
-# values, 136 do not; of 112, 84 fit and 96 do not; of 240, 212 fit and 220 do not.
-OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24, "copier": 32, "worker": 48}
-
 Live = frozenset[str]  # storages
 
 
@@ -47,11 +42,12 @@ def registers_of_storages(role: ir.RolePlan) -> dict[str, int]:
     return {f.name: f.registers * role.together if f.storage else 0 for f in role.fragments}
 
 
-def registers_needed(role: ir.RolePlan) -> int:
-    """Registers a thread of a role: the most that fragments hold at once, and what comes beside."""
-    sizes = registers_of_storages(role)
-    held = max((sum(sizes[name] for name in point.live) for point in live_points(role, 0)), default=0)
-    return held + OVERHEAD[role.kind]
+def held_in_loops(role: ir.RolePlan, index: int) -> int:
+    """Registers a thread that fragments hold at once inside of loops, at most."""
+    sizes, points = registers_of_storages(role), live_points(role, index)
+    loops = {p.path for p in points if isinstance(p.operation, ir.For)}
+    inside = (p for p in points if any(p.path[:n] in loops for n in range(len(p.path))))
+    return max((sum(sizes[name] for name in p.live) for p in inside), default=0)
 
 
 class _Liveness:

@@ -132,15 +132,14 @@ class Store:
 @dataclass(frozen=True)
 class Workers:
     """Consumer warpgroups sharing out the rows, which are the blocks of `axes`, outermost first; registers a thread,
-    None: no reallocation. together: so many of them are the same threads, on a target where they can be; None: as many
-    as have registers for it."""
+    None: no reallocation. together: so many of them are the same threads, on a target where they can be."""
 
     count: int
     axes: tuple[str, ...]
     consumer_registers: int | None
     producer_registers: int | None
     span: Span
-    together: int | None = None
+    together: int = 1
 
     @property
     def names(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FoldedProgram
-from tilegen.ir.liveness import registers_needed
+from tilegen.ir.liveness import held_in_loops
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Buffer, Plan, Ring, RolePlan, Scan
 from tilegen.ir.plan_rules.roles import entry_registers
@@ -32,6 +32,12 @@ from tilegen.passes.synchronise.work import grid
 from tilegen.passes.synchronise_sm80.schedule import TARGET, schedules
 from tilegen.passes.synchronise_sm80.worker import Worker
 
+# Registers a thread that a loop takes beside fragments: for a tile's addresses, strides, limits and stages, and for
+# operands on their way, by how many warpgroups it is. Of 255, with three tiles, fragments of 152 have left enough for
+# two warpgroups, and of 168 not; with four tiles, of 144 not.
+_A_TILE = 12
+_OPERANDS = {1: 12, 2: 64}
+
 
 def first_with_room(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None = None) -> Plan:
     """The plan of the first of the schedules that the directives leave open which the machine has room for; of the last
@@ -46,16 +52,9 @@ def first_with_room(folded: FoldedProgram, directives: tuple[Directive, ...], gu
 def _has_room(plan: Plan) -> bool:
     """Whether shared memory and registers suffice."""
     (role,) = plan.roles
-    return plan.shared_bytes <= MACHINES[TARGET].shared_bytes and _fits(role)
-
-
-def _fits(role: RolePlan) -> bool:
-    return registers_needed(role) <= entry_registers(role.threads)
-
-
-def _together(role: RolePlan) -> int:
-    """How many of its warpgroups are to be the same threads: a factor that several rows meet is then read once."""
-    return 2 if role.warpgroups % 2 == 0 and _fits(replace(role, together=2)) else 1
+    beside = _A_TILE * len(plan.rings) + _OPERANDS[role.together]
+    fits = held_in_loops(role, 0) + beside <= plan.registers_at_entry
+    return fits and plan.shared_bytes <= MACHINES[TARGET].shared_bytes
 
 
 def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
@@ -70,8 +69,8 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> Plan:
     context = Context(s, tiles, rings, storage(s))
     values = Values(context)
     body, cursors, fragments = Worker(context, values, Stores(context, 0)).build()
-    role = RolePlan("worker", "worker", 0, s.workers.count, None, False, cursors, fragments, body)
-    role = replace(role, together=s.workers.together or _together(role))
+    count, together = s.workers.count, s.workers.together
+    role = RolePlan("worker", "worker", 0, count, None, False, cursors, fragments, body, together=together)
     return Plan(
         name=program.name,
         target=TARGET,

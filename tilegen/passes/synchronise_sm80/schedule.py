@@ -18,10 +18,13 @@ from tilegen.passes.schedule import schedule
 
 TARGET = "sm_80"
 WARP_ROWS = 16  # of a matrix instruction
-# Columns, and positions of a streamed axis with its stages: tried in this order until there is room.
+# Columns; positions of a streamed axis, stages, warpgroups that are the same threads: tried in this order until there
+# is room. Those that are read a second factor once. Where they do not fit, a step that rescales states costs as much
+# however many positions it adds to them.
 _COLUMNS = (128, 64, 32)
-_STREAMED = ((64, 3), (64, 2), (32, 2), (16, 2), (32, 1), (16, 1))
-_RESCALED = ((128, 2), *_STREAMED)  # a step that rescales states costs as much however many positions it adds to them
+_TOGETHER = (64, 3, 2)
+_RESCALED = (128, 2, 1)
+_APART = ((64, 3, 1), (64, 2, 1), (32, 2, 1), (16, 2, 1), (32, 1, 1), (16, 1, 1))
 # Products are done one after the other by the threads that do all the rest: nothing is late, batched or in turns.
 _TAKEN = (
     directives.Block,
@@ -39,12 +42,13 @@ def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[S
     """The schedules to try, the best first. Raises TilegenError for what this target cannot do, by name."""
     _check(given)
     seen: list[Scheduled] = []
-    streamed = _RESCALED if any(isinstance(o, Rescale) for o in folded.ops) else _STREAMED
-    for choice in (Choice(n, columns, depth) for columns in _COLUMNS for n, depth in streamed):
-        made = scheduled(folded, given, choice)
-        if made not in seen:
-            seen.append(made)
-            yield made
+    rescales = any(isinstance(o, Rescale) for o in folded.ops)
+    for columns in _COLUMNS:
+        for stream, depth, together in (_TOGETHER, *((_RESCALED,) if rescales else ()), *_APART):
+            made = scheduled(folded, given, Choice(stream, columns, depth), together)
+            if made not in seen:
+                seen.append(made)
+                yield made
 
 
 def _check(given: tuple[Directive, ...]) -> None:
@@ -57,11 +61,11 @@ def _check(given: tuple[Directive, ...]) -> None:
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=word(d), target=TARGET)
 
 
-def _together(given: tuple[Directive, ...], count: int) -> int | None:
-    """How many warpgroups are the same threads, if the rows of a warp are stated."""
+def _together(given: tuple[Directive, ...], count: int, chosen: int) -> int:
+    """How many warpgroups are the same threads: as the rows of a warp say, if they are stated, or as chosen."""
     stated = next((d for d in given if isinstance(d, directives.Option) and d.name == "warp_rows"), None)
     if stated is None:
-        return None
+        return chosen if count % chosen == 0 else 1
     rows = stated.value
     assert isinstance(rows, int)
     if rows % WARP_ROWS or rows not in (WARP_ROWS, 2 * WARP_ROWS) or count % (rows // WARP_ROWS):
@@ -71,14 +75,14 @@ def _together(given: tuple[Directive, ...], count: int) -> int | None:
     return rows // WARP_ROWS
 
 
-def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice) -> Scheduled:
+def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice, together: int) -> Scheduled:
     """The default schedule with a choice in it and the directives over that."""
     extents = {a.name: a.extent.constant for a in folded.tile.axes}
     s = isolate(schedule(folded, TARGET, role_overrides(given, extents)))
     s = replace(with_depth(s, choice.depth), order=replace(s.order, persistent=None))
     s = apply_directives(with_blocks(s, given, choice), given)
     tiles = tuple(replace(t, apart=False) for t in s.tiles)
-    workers = replace(s.workers, together=_together(given, s.workers.count))
+    workers = replace(s.workers, together=_together(given, s.workers.count, together))
     s = replace(s, tiles=tiles, workers=workers, phases=tuple(map(one_by_one, s.phases)))
     verify(s)
     check_scans(s)
