@@ -65,6 +65,10 @@ _PASSED = "setp.eq.u32 done, 0, 0;"
         ("EMULATED_IN_FLIGHT", r"wgmma\.wait_group", 0, "//", "in flight"),
         ("EMULATED_IN_FLIGHT", r"wgmma\.commit_group", 0, "//", "in flight"),
         ("EMULATED_REGISTER_FENCE", r"wgmma\.fence", 0, "//", "no wgmma.fence"),
+        ("EMULATED_FAULT", r"st\.shared", 0, "st.shared.b32 [16777216], 1;", "outside shared memory"),
+        ("EMULATED_FAULT", r"st\.shared", 0, "ld.shared.b32 %r1, [16777216];", "outside shared memory"),
+        ("EMULATED_FAULT", r"stmatrix", 0, "stmatrix.sync.aligned.m8n8.x1.shared.b16 [16777216], {%r1};", "outside"),
+        ("EMULATED_FAULT", r"stmatrix", 0, "cp.async.cg.shared.global [16777216], [%rd1], 16, 0;", "outside shared"),
         ("EMULATED_UNAWAITED", r"cp\.async\.bulk\.wait_group 0", 0, "//", "ends while a store of its own may still"),
     ],
 )  # fmt: skip

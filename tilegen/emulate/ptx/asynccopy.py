@@ -144,8 +144,6 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
         def step(s: slice, m: Mask) -> None:
             address, who = active_addresses(sources, s, m, threads)
             target, _ = active_addresses(targets, s, m, threads)
-            if watch is not None:
-                watch.copy(who, target, nbytes, pc)
             have = exists[who]
             data = np.zeros((len(who), nbytes), np.uint8)
             for count in np.unique(have):
@@ -153,6 +151,8 @@ def _copy(ins: Instruction, mods: Modifiers) -> Decoded:
                 for k in range(min(int(count), nbytes)):
                     data[chosen, k : k + 1] = spaces.gather("global", address[chosen] + np.uint64(k), 1, 1, who[chosen])
             spaces.scatter("shared", target, 4, np.full((len(who), nbytes // 4), _POISON), who)
+            if watch is not None:
+                watch.copy(who, target, nbytes, pc)
             machine.cta.copied += 1
             groups = machine.cta.copy_groups[who]
             machine.cta.copies.append(Copies(who, target, data.view(np.uint32), groups, machine.cta.copied))

@@ -100,9 +100,9 @@ def load(ins: Instruction) -> Decoded:
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
+            values = spaces.gather(where, address, width, count, threads).view(dtype)
             if watch is not None:
                 watch.load(threads, address, width * count, pc)
-            values = spaces.gather(where, address, width, count, threads).view(dtype)
             for k, row in enumerate(rows):
                 if row is not None:
                     d, extend = row
@@ -134,12 +134,12 @@ def store(ins: Instruction) -> Decoded:
 
         def step(s: slice, m: Mask) -> None:
             address, threads = active_addresses(reader, s, m, all_threads)
+            values = rows[0][s].reshape(-1, 1) if count == 1 else np.stack([row[s] for row in rows], axis=1)
+            spaces.scatter(where, address, t.bytes, values if m is None else values[m], threads)
             if watch is not None:
                 watch.store(threads, address, t.bytes * count, pc)
             if outside is not None:
                 outside.store_global(threads, address, t.bytes, items, pc)
-            values = rows[0][s].reshape(-1, 1) if count == 1 else np.stack([row[s] for row in rows], axis=1)
-            spaces.scatter(where, address, t.bytes, values if m is None else values[m], threads)
 
         return step
 

@@ -45,11 +45,6 @@ def matrix(ins: Instruction) -> Decoded:
             """Index of each element in 16-bit units, [warps, matrices, 8 rows, 8 columns]."""
             all_addresses = where(slice(0, machine.threads))
             at = all_addresses[threads].reshape(-1, WARP)[:, : 8 * count]
-            if watch is not None:
-                if load:
-                    watch.load(threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc)
-                else:
-                    watch.store_matrices(threads, at, items, pc)
             place = at & np.uint64(machine.offset_bits)
             bad = (at % 16 != 0) | (place < machine.shared_base) | (place + 16 > machine.shared_end)
             if bad.any():
@@ -60,6 +55,11 @@ def matrix(ins: Instruction) -> Decoded:
                     f"a matrix row at {value:#x} is misaligned or outside shared memory",
                     int(threads[warp * WARP + lane]),
                 )
+            if watch is not None:
+                if load:
+                    watch.load(threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc)
+                else:
+                    watch.store_matrices(threads, at, items, pc)
             return (at.reshape(-1, count, 8, 1) // 2 + np.arange(8)).astype(np.intp)
 
         def control(unit: Unit, group: Group) -> bool:

@@ -1,6 +1,7 @@
 """Watches a launch: what the hardware leaves undefined becomes a fault, whatever the emulator happens to compute.
 
-Each hook is called where an instruction has its effect, before it; a launch that is not watched has none of them.
+Each hook is called where an instruction has its effect, with addresses that are in bounds; a launch that is not watched
+has none of them.
 """
 
 from __future__ import annotations
