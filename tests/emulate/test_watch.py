@@ -119,6 +119,23 @@ def test_a_wrong_tile_is_told(pattern: str, number: int, coordinate: int, by: in
     assert fault.span == attention().program.definition(statement).span
 
 
+def test_a_block_that_is_left_out_of_a_sum_is_told() -> None:
+    """Both factors come from 64 positions further on, so that they belong together, and the first 64 are missed."""
+    gemm = tilegen.compile(SAMPLES / "gemm.tile")
+    sizes = {"M": 64, "N": 64, "K": 192}
+    given = {**random_inputs(gemm.program, sizes, 0), **poisoned(gemm.program, sizes)}
+    ptx = gemm.ptx
+    loads = re.findall(rf"(?m)^\s*{LOAD}.*$", ptx)
+    (k,) = set.intersection(*(set(re.findall(r"\{(.*?)\}", load)[0].split(", ")) for load in loads))
+    for load in loads:
+        ptx = ptx.replace(load, f"{{\n.reg .b32 moved;\nadd.s32 moved, {k}, 64;\n{load.replace(k, 'moved')}\n}}")
+    with pytest.raises(TilegenError) as caught:
+        gemm.emulate(given, ptx=ptx)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "EMULATED_TILE" and "is not summed over k = 0" in fault.message
+    gemm.emulate(given)
+
+
 def test_an_output_that_is_left_out_is_told() -> None:
     fault = found(moved(STORE, 0, 2, 64))
     assert fault.code == "EMULATED_OUTPUT" and fault.span == attention().program.definition("O").span

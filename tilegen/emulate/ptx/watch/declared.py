@@ -52,13 +52,14 @@ class Split:
 @dataclass(frozen=True)
 class Declared:
     """tiles: by name. maps: by the number of the kernel's parameter. extents: of axes whose positions are counted from
-    0 (of an axis of tokens they are not)."""
+    0 (of an axis of tokens they are not). restricted: axes that clauses of the domain speak of."""
 
     tiles: Mapping[str, Tile]
     outputs: Mapping[str, Tile]
     maps: Mapping[int, Map]
     splits: tuple[Split, ...]
     extents: Mapping[str, int]
+    restricted: frozenset[str]
 
 
 def declared(program: TileProgram, plan: Plan, sizes: Mapping[str, int]) -> Declared:
@@ -94,7 +95,10 @@ def declared(program: TileProgram, plan: Plan, sizes: Mapping[str, int]) -> Decl
         for a in known.values()
         if a.split is not None and a.split.inner in extents
     )
-    return Declared(tiles, outputs, maps, splits, extents)
+    restricted = {axis for clause in program.domain for axis in clause.axes}
+    restricted |= {part for s in splits for part in (s.outer, s.inner) if s.whole in restricted}
+    restricted |= {s.whole for s in splits if {s.outer, s.inner} & restricted}
+    return Declared(tiles, outputs, maps, splits, extents, frozenset(restricted))
 
 
 def _dim(index: Index, sizes: Mapping[str, int]) -> Dim:

@@ -45,7 +45,7 @@ class Values:
             rows = left.rows
             along = {a: p[steps] for a, p in left.columns.items()}
             uniform, name = dict(left.uniform), "the factor in registers"
-            self.whole(left)
+            self.whole(left, name)
         self._contracted(name, along, right)
         for axis, at in right.uniform.items():
             self._one(name, axis, uniform.get(axis, rows.get(axis)), right.tile, at)
@@ -109,9 +109,9 @@ class Values:
             if a is None or b is None or not np.array_equal(a, b):
                 raise WrongTileError(f"adds to an accumulator whose {what} are others along {axis}")
 
-    def whole(self, value: Value) -> None:
-        """Raise WrongTileError unless each axis that a value is summed over once for all, is summed whole, once. Sums
-        along an axis that goes on (a stream) are judged where they are stored."""
+    def whole(self, value: Value, name: str) -> None:
+        """A value's sums are over. Raise WrongTileError unless they are over each position along an axis once: all of
+        them, if no clause of the domain speaks of the axis."""
         if value.complete:
             return
         value.complete = True
@@ -123,10 +123,10 @@ class Values:
             taken = taken[(taken >= 0) & (taken < extent)]
             if len(np.unique(taken)) != len(taken):
                 twice = np.flatnonzero(np.bincount(taken, minlength=extent) > 1)
-                raise WrongTileError(f"the factor in registers is summed over {axis} = {int(twice[0])} twice")
-            if len(taken) != extent:
+                raise WrongTileError(f"{name} is summed over {axis} = {int(twice[0])} twice")
+            if len(taken) != extent and axis not in self.declaration.restricted:
                 lacks = np.flatnonzero(np.bincount(taken, minlength=extent) == 0)
-                raise WrongTileError(f"the factor in registers is not summed over {axis} = {int(lacks[0])}")
+                raise WrongTileError(f"{name} is not summed over {axis} = {int(lacks[0])}")
 
     def agree(self, one: int, other: int, columns: bool) -> bool:
         """Whether the rows (and columns) of two values are of the same positions, as far as both are known."""
@@ -144,7 +144,8 @@ class Values:
 
     def stored(self, value: Value, output: Tile, rows: Array, columns: Array | None, coordinates: Array) -> None:
         """Raise WrongTileError unless rows (and columns; None: a number a row) of a value go to the elements of an
-        output at these coordinates [n, dimensions]."""
+        output at these coordinates [n, dimensions], and what it sums is there."""
+        self.whole(value, f"what is stored to {output.name}")
         for n, dim in enumerate(output.dims):
             if not dim.axis:
                 continue
