@@ -68,7 +68,7 @@ def launch(
                 machine.watch.begin(cluster)
             cluster.run()
     if machine.watch is not None:
-        machine.watch.done()
+        machine.watch.outputs.judge()
     return Report(
         dict(machine.program.counts()),
         dict(machine.tma_loads),

@@ -206,7 +206,7 @@ def store(
     def effect() -> None:
         data = memory[chunks].reshape(box.shape)[box.inside]
         if machine.watch is not None:
-            machine.watch.wrote(box.start, box.counts, box.pitches)
+            machine.watch.outputs.by_box(box.start, box.counts, box.pitches)
         view[...] = data if combine is None else combine(np.ascontiguousarray(view), np.ascontiguousarray(data))
 
     machine.cta.engines.later(effect, ("store", thread), pc, thread)

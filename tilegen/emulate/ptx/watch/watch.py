@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.diagnostics.catalogue import Code
 from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.module import Operand, Register
 from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT
@@ -23,6 +23,7 @@ from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.declared import Tile
 from tilegen.emulate.ptx.watch.flow import Descriptor, Flow
 from tilegen.emulate.ptx.watch.origins import Load, WrongTileError
+from tilegen.emulate.ptx.watch.outputs import Outputs
 from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
 from tilegen.emulate.ptx.wgmma_layout import chunk_indices
@@ -64,9 +65,7 @@ class Watch:
         self.machine, self.context = machine, context
         self._masks: dict[int, int] = {}  # registers of each run, by its first instruction
         self.flow: Flow | None = None
-        # Of sequences there may be tokens that belong to none, which nobody writes.
-        outputs = () if context.program is None or context.program.ragged else context.tensors
-        self._outputs = [(t, np.zeros(t.span, np.bool_)) for t in outputs if t.output and t.forward]
+        self.outputs = Outputs(context)
 
     def begin(self, cluster: Cluster) -> None:
         """A new cluster of CTAs, or a single one: nobody knows anything, and nothing was written."""
@@ -408,22 +407,6 @@ class Watch:
                 fault = FaultError(what, thread, Code.EMULATED_UNAWAITED)
                 self.machine.fault(pc, fault)
 
-    def wrote(self, address: int, counts: Sequence[int], pitches: Sequence[int]) -> None:
-        """TMA writes a box to global memory: `counts` elements along each dimension, `pitches` bytes apart."""
-        for tensor, written in self._outputs:
-            if 0 <= address - tensor.address < tensor.span:
-                np.lib.stride_tricks.as_strided(written[address - tensor.address :], counts, pitches)[...] = True
-
-    def done(self) -> None:
-        """The launch has ended. Raises TilegenError for an element of an output that nothing has written."""
-        for tensor, written in self._outputs:
-            every = np.lib.stride_tricks.as_strided(written, tensor.shape, tensor.strides)
-            if not every.all():
-                index = ", ".join(str(n) for n in np.argwhere(~every)[0])
-                program = self.context.program
-                span = None if program is None else program.definition(tensor.name).span
-                fail(Code.EMULATED_OUTPUT, span, output=tensor.name, index=index, count=int((~every).sum()))
-
     # ---- products ----
 
     def registers_fenced(self, unit: Unit) -> None:
@@ -478,12 +461,7 @@ class Watch:
 
     def store_global(self, threads: Array, addresses: Array, width: int, registers: Sequence[Operand], pc: int) -> None:
         """Threads (rising) store registers to global memory, `width` bytes each, one behind the other."""
-        first, last = int(addresses.min()), int(addresses.max())
-        for tensor, written in self._outputs:
-            if tensor.address <= first and last < tensor.address + tensor.span:
-                at = addresses.astype(np.int64) - tensor.address
-                for n in range(width * len(registers)):
-                    written[at + n] = True
+        self.outputs.by_threads(addresses, width * len(registers))
         u = int(threads[0]) // WARPGROUP
         if self.flow is None or int(threads[0]) % WARPGROUP or int(threads[-1]) // WARPGROUP != u:
             return
