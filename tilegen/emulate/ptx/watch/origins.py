@@ -141,6 +141,8 @@ class Origins:
         load = loads[first]
         if load.map is None:
             return None
+        for number in np.unique(brought).tolist():
+            _same_tensor(loads[number], tile)
         if (brought == first).all():
             key = (*descriptor, own)
             seen = self._seen.get(key)
@@ -166,8 +168,6 @@ class Origins:
     def _axes(self, coordinates: Array, grid: _Grid, tile: Tile, load: Load) -> Axes:
         """Sorted into the two directions of the operand. Raises WrongTileError where they cannot be told apart."""
         assert load.map is not None
-        if load.map.tensor != tile.tensor:
-            raise WrongTileError(f"holds {load.map.tensor}, where {tile.name} = {tile.tensor}[…] is declared")
         inner = load.map.dims[0][0]
         across: dict[str, Array] = {}
         along: dict[str, Array] = {}
@@ -194,6 +194,11 @@ class Origins:
             else:
                 uniform[dim.axis] = int(at[0, 0])
         return Axes(tile.name, across, along, uniform)
+
+
+def _same_tensor(load: Load, tile: Tile) -> None:
+    if load.map is not None and load.map.tensor != tile.tensor:
+        raise WrongTileError(f"holds {load.map.tensor}, where {tile.name} = {tile.tensor}[…] is declared")
 
 
 def _moved(axes: Axes, tile: Tile, corner: Array) -> Axes:

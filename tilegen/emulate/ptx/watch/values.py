@@ -74,8 +74,10 @@ class Values:
             raise WrongTileError(f"only one of {name} and {right.tile} is contracted along {axis}")
         for axis, positions in along.items():
             other = right.along[axis]
+            if len(positions) != len(other):
+                raise WrongTileError(f"{len(positions)} columns of {name} meet {len(other)} rows of {right.tile}")
             if not np.array_equal(positions, other):
-                n = int((positions != other).argmax()) if len(positions) == len(other) else 0
+                n = int((positions != other).argmax())
                 raise WrongTileError(
                     f"{axis} = {int(positions[n])} of {name} meets {axis} = {int(other[n])} of {right.tile}"
                 )

@@ -223,6 +223,7 @@ class Watch:
         self.clocks.touch(w, 1 << thread % WARP)
 
     def _mbarrier(self, address: int, warp: int, proxy: int = HAPPENED) -> _Barrier:
+        self.mbarriers.get(address)  # a fault where none was initialised
         barrier = self._mbarriers[address]
         if self.clocks.know[warp, proxy, barrier.made_by] < barrier.made_at:
             what = "is not known to be initialised" if proxy == HAPPENED else "has no fence behind its initialisation"
@@ -286,6 +287,7 @@ class Watch:
         if nbytes > CHUNK:
             more = [found + n for n in range(1, nbytes // CHUNK)]
             found = np.unique(np.concatenate([found, *more]))
+        found = found[found < len(self.shadow.origin)]  # what lies outside is a fault of the access itself
         if self._atomic and not self._atomic.isdisjoint(found.tolist()):
             found = np.array([c for c in found.tolist() if c not in self._atomic], np.intp)
         return found
