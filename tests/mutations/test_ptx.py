@@ -10,7 +10,7 @@ import random
 import pytest
 
 from tests.mutations import ptx_values  # noqa: F401  (adds kinds)
-from tests.mutations.ptx_judging import bench, harm, judged, report, subject
+from tests.mutations.ptx_judging import ROOM, bench, harm, judged, report, run, subject
 from tests.mutations.ptx_kinds import KINDS, mutants
 from tests.mutations.ptx_text import Mutant, Text
 
@@ -36,6 +36,19 @@ HARMFUL = (
 def test_a_kernel_that_is_right_does_no_harm_and_is_not_reported(name: str) -> None:
     assert harm(subject(name), NOTHING, SEEDS).kind == ""
     assert report(subject(name), NOTHING, SEEDS) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("attention_decode D=64", 0),  # 5 heads of a group in rows of 8
+        ("fa3_fwd D=64 causal=True", 4),  # NaN behind the diagonal: zeros are rescaled
+    ],
+)
+def test_a_kernel_that_is_right_meets_no_fault(name: str, seed: int) -> None:
+    b = bench(subject(name))
+    case = b.case(seed)
+    assert not b.wrong(case, run(b.kernel(b.built.ptx), case, watch=True, times=seed), ROOM)
 
 
 @pytest.mark.parametrize("name", SMALL)

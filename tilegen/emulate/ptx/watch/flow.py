@@ -141,9 +141,10 @@ class Flow:
         found = [tags.get((32, register)) for register in accumulator.tolist()]
         if not any(found):
             return None
-        if UNKNOWN in found:
-            return None
-        value, _, _ = fields(next(t for t in found if t))
+        held = [fields(t) for t in found if t]
+        if UNKNOWN in found or all(kind == ROW for _, kind, _ in held):
+            return None  # a number a row is what has become of zeros
+        value, _, _ = held[0]
         first = tag(value, ELEMENT, 0)
         if found != list(range(first, first + len(found))):
             raise WrongTileError("the accumulator's registers are not those of one product in their order")

@@ -76,15 +76,46 @@ def box_coordinates(load: Load) -> tuple[Array, Array]:
     return _inside(tm.box, tm.element_bytes, load.map.dims) + load.base(), inside
 
 
+#: The position of a row that TMA clips along one part of a split axis: by its number it would be one of the next whole.
+CLIPPED = -(1 << 40)
+
+
 @dataclass(frozen=True)
 class Axes:
     """Positions along each axis of an operand or a value: along its rows (or columns), along what is contracted, or
-    the same for all."""
+    the same for all. A negative one lies before the tensor, or is `CLIPPED`."""
 
     tile: str
     across: dict[str, Array]
     along: dict[str, Array]
     uniform: dict[str, int]
+
+
+#: Dimensions of a map that are one part of a tensor's: (of the map, of the tensor, corner of the box, extent).
+Parts = tuple[tuple[int, int, int, int], ...]
+
+
+def _parts(load: Load) -> Parts:
+    """Those that the box reaches out of."""
+    assert load.map is not None
+    tensor = [dim for dim, _ in load.map.dims]
+    return tuple(
+        (n, dim, load.corner[n], load.tm.dims[n])
+        for n, (dim, step) in enumerate(load.map.dims)
+        if step == 1 and tensor.count(dim) > 1 and load.corner[n] + load.tm.box[n] > load.tm.dims[n]
+    )
+
+
+def _clipped(load: Load, parts: Parts) -> Array:
+    """Along which dimensions of the tensor each chunk of a box is clipped by a part of them: [chunks, dimensions]."""
+    assert load.map is not None
+    per = CHUNK // load.tm.element_bytes
+    shape = (*reversed(load.tm.box[1:]), load.tm.box[0] // per)
+    index = np.indices(shape).reshape(len(shape), -1)[::-1]
+    out = np.zeros((index.shape[1], 1 + max(d for d, _ in load.map.dims)), np.bool_)
+    for n, dim, corner, extent in parts:
+        out[:, dim] |= corner + index[n] * (per if n == 0 else 1) >= extent
+    return out
 
 
 @dataclass(frozen=True)
@@ -109,7 +140,9 @@ class Origins:
 
     def __init__(self, declaration: Declared) -> None:
         self.declaration = declaration
-        self._seen: dict[tuple[int, int, int, int, bool, int], tuple[Array, Map, tuple[int, ...], Axes, Tile]] = {}
+        self._seen: dict[
+            tuple[int, int, int, int, bool, int], tuple[Array, Map, tuple[int, ...], Axes, Tile, Parts]
+        ] = {}
 
     @staticmethod
     def chunks(descriptor: tuple[int, int, int, int, bool]) -> Array:
@@ -148,14 +181,16 @@ class Origins:
             seen = self._seen.get(key)
             where = place[chunks]
             corner = load.base()
-            alike = seen is not None and seen[1] is load.map and seen[2] == load.tm.box and seen[4] is tile
+            parts = _parts(load)
+            alike = seen is not None and seen[1] is load.map and seen[2] == load.tm.box and seen[4:] == (tile, parts)
             if seen is not None and alike and np.array_equal(seen[0], where):
                 return _moved(seen[3], tile, corner)
             inside = _inside(load.tm.box, descriptor[3], load.map.dims)[where]
-            axes = self._axes(inside, grid, tile, load)
-            self._seen[key] = where, load.map, load.tm.box, axes, tile
+            axes = self._axes(inside, _clipped(load, parts)[where], grid, tile, load)
+            self._seen[key] = where, load.map, load.tm.box, axes, tile, parts
             return _moved(axes, tile, corner)
         coordinates = np.zeros((*chunks.shape, len(tile.dims)), np.int64)
+        clipped = np.zeros(coordinates.shape, np.bool_)
         for number in np.unique(brought).tolist():
             other = loads[number]
             if other.map is None:
@@ -163,9 +198,10 @@ class Origins:
             at = brought == number
             inside = _inside(other.tm.box, descriptor[3], other.map.dims)[place[chunks[at]]]
             coordinates[at] = inside + other.base()
-        return _moved(self._axes(coordinates, grid, tile, load), tile, np.zeros(len(tile.dims), np.int64))
+            clipped[at] = _clipped(other, _parts(other))[place[chunks[at]]]
+        return _moved(self._axes(coordinates, clipped, grid, tile, load), tile, np.zeros(len(tile.dims), np.int64))
 
-    def _axes(self, coordinates: Array, grid: _Grid, tile: Tile, load: Load) -> Axes:
+    def _axes(self, coordinates: Array, clipped: Array, grid: _Grid, tile: Tile, load: Load) -> Axes:
         """Sorted into the two directions of the operand. Raises WrongTileError where they cannot be told apart."""
         assert load.map is not None
         inner = load.map.dims[0][0]
@@ -188,7 +224,7 @@ class Origins:
             if moves_across and moves_along:
                 raise WrongTileError(f"has rows and columns of {tile.name} mixed along {dim.axis}")
             if moves_across:
-                across[dim.axis] = rows
+                across[dim.axis] = rows if n == inner else np.where(clipped[:, 0, n], CLIPPED, rows)
             elif moves_along:
                 along[dim.axis] = columns
             else:

@@ -95,7 +95,7 @@ class Values:
             whole = uniform.get(s.whole, rows.get(s.whole))
             if whole is None or not s.extent:
                 continue
-            inside = np.asarray(whole) < self.declaration.extents.get(s.whole, 0)
+            inside = (np.asarray(whole) >= 0) & (np.asarray(whole) < self.declaration.extents.get(s.whole, 0))
             for part, found in ((s.outer, np.asarray(whole) // s.extent), (s.inner, np.asarray(whole) % s.extent)):
                 at = uniform.get(part, rows.get(part))
                 if at is not None and bool(((found != at) & inside).any()):
