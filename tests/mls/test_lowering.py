@@ -327,6 +327,18 @@ def test_what_lds_cannot_hold_is_refused_with_its_bytes() -> None:
     assert found.wanted == "at most 65536"
 
 
+def test_columns_that_begin_inside_16_bytes_are_refused_in_the_machines_words() -> None:
+    found = refused("""kernel shifted {
+      size   M, N
+      input  X: bf16[M, N + 1]
+      output Y: bf16[M, N]
+      axis   i in M, j in N
+      tile x[i, j] = X[i, j + 1]
+      Y[i, j] = x[i, j]
+    }""")
+    assert found.code == "MLS_COLUMN_OFFSET" and "TMA" not in str(found)
+
+
 def test_what_registers_cannot_hold_is_refused() -> None:
     text = """kernel wide {
       size   M, K

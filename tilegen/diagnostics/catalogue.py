@@ -346,6 +346,11 @@ class Code(enum.Enum):
         ("let threads copy the tile: `via {tile} cp_async` in the schedule", "shift the index by whole 16 bytes"),
         "a TMA load whose innermost coordinate is no multiple of 16 bytes ends the kernel as an illegal instruction",
     )
+    MLS_COLUMN_OFFSET = Entry(
+        "no matrix load can bring the tile {tile}: its columns begin where no 16 bytes of a row of {tensor} do",
+        ("shift the index by whole 16 bytes",),
+        "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
+    )
     ATOM_ROWS = Entry(
         "the tile {tile} holds a number of positions of {axis} that is not stored in whole patterns",
         ("block {axis} by a multiple of 8",),
@@ -1064,7 +1069,7 @@ class Code(enum.Enum):
         "tuned schedules are kept for hopper, and {target} is asked for", ("leave out `tuned`", "compile for hopper")
     )
     WRONG_GPU = Entry(
-        "{device} is a {name}, and this kernel runs on {machine} only",
+        "{device} is a {name}, and this kernel needs a {machine}",
         ("run it on an H100 or H200", "pass numpy arrays: the kernel's PTX then runs on the CPU"),
         "the code of the target hopper is made for sm_90a, which no other compute capability runs",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Machine:
     """architecture: what code is compiled for, if no GPU is named. shared_bytes: of a CTA's dynamic memory, at most.
     movers: what can bring a tile. least, below: compute capabilities of the GPUs that run it, from the one on and up to
-    the other; None: all later ones, each by code compiled for it. words: those GPUs."""
+    the other; None: all later ones, each by code compiled for it. words: one of those GPUs."""
 
     architecture: str
     shared_bytes: int
@@ -32,6 +32,6 @@ class Machine:
 
 MACHINES = {
     # `a`: with what later GPUs do not have either
-    "hopper": Machine("sm_90a", 227 << 10, ("tma", "cp_async"), (9, 0), (9, 1), "Hopper"),
-    "sm_80": Machine("sm_80", 163 << 10, ("cp_async",), (8, 0), None, "GPUs of compute capability 8.0 and above"),
+    "hopper": Machine("sm_90a", 227 << 10, ("tma", "cp_async"), (9, 0), (9, 1), "Hopper GPU"),
+    "sm_80": Machine("sm_80", 163 << 10, ("cp_async",), (8, 0), None, "GPU of compute capability 8.0 or above"),
 }

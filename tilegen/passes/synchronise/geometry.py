@@ -200,7 +200,8 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
             fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
         if offset_unit(last) * size % PIECE:
             got, wanted = f"an offset of {last.offset}, of elements of {size} bytes", f"a multiple of {PIECE} bytes"
-            fail(Code.TMA_COLUMN_OFFSET, last.span, tile=move.name, tensor=tensor.name, got=got, wanted=wanted)
+            code = Code.MLS_COLUMN_OFFSET if scheduled.target == "mls" else Code.TMA_COLUMN_OFFSET
+            fail(code, last.span, tile=move.name, tensor=tensor.name, got=got, wanted=wanted)
     chunk = line // size
     ends = _ends(move, col_dim, scheduled)
     shared = sharers(move.name, scheduled)
