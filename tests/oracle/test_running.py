@@ -93,6 +93,14 @@ def test_all_faults_are_reported_at_once() -> None:
 
 def test_small_sizes_are_odd_and_few() -> None:
     assert default_sizes(load(ROOT / FA3, {}), small=True) == {"B": 1, "Sq": 137, "Sk": 137, "Hk": 1, "G": 2}
+    visited = """kernel visited {
+      size   B, M, N
+      input  X: bf16[B, M, N]
+      output Y: bf16[B, M, N]
+      tile x[i, j] = X[b, i, j]
+      Y[b, i, j] = 2 * x[i, j]
+    }"""
+    assert default_sizes(spec(visited), small=True) == {"B": 2, "M": 137, "N": 136}
     gemm = default_sizes(load(ROOT / "samples/gemm.tile", {}), small=True)
     assert gemm == {"M": 137, "N": 136, "K": 136}  # rows of whole 16-byte chunks
 

@@ -55,11 +55,14 @@ def _batch_axes(space: Space, output: Definition) -> set[str]:
 def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[int]]:
     """A value for every size: its default in the spec, else a small or large one by what it measures.
 
-    Sizes of batch axes stay at 1 or 2, so that a small run is one the emulator finishes in seconds.
+    Sizes of batch axes, and of others of which every tile has one position, stay at 1 or 2, so that a small run is one
+    the emulator finishes in seconds.
     """
     space = Space(program, {}, {}, {})
     batch = {leaf for d in program.definitions if d.output for a in _batch_axes(space, d) for leaf in space.leaves(a)}
     leaves = [a for a in program.axes if a.split is None]
+    held = {leaf for m in program.moves for a in m.index for leaf in space.leaves(a)}
+    batch |= {a.name for a in leaves} - held if program.moves else set()
     inner = {
         symbol
         for t in program.tensors
