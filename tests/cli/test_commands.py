@@ -496,7 +496,7 @@ def test_a_misspelt_file_is_told_the_one_that_is_there() -> None:
 
 def test_sizes_that_make_no_arrays_are_wrong_usage() -> None:
     text = fails(2, "run", str(Path(FA3).parent / "gemm.tile"), "--emulate", "--size", "N=100")
-    assert "ARRAY_ALIGNMENT" in text
+    assert "TMA_STRIDE_ALIGNMENT" in text
     assert "choose sizes that make them so" in text
 
 

@@ -89,7 +89,7 @@ def test_other_samples(gpu: Harness, kernel: Request, sizes: dict[str, int]) -> 
         gpu.saw("other samples whose tiles threads copy", error)
 
 
-@pytest.mark.parametrize(("M", "N", "K"), [(130, 264, 131), (257, 72, 1000)])
+@pytest.mark.parametrize(("M", "N", "K"), [(130, 263, 131), (257, 75, 1000), (64, 1, 72)])
 @pytest.mark.parametrize("kernel", ANY, ids=["auto", "cp_async"])
 def test_arrays_that_begin_and_step_anywhere(gpu: Harness, kernel: Request, M: int, N: int, K: int) -> None:
     gpu.saw("products of arrays that TMA cannot take", gpu.run("mover_checks:any_alignment", kernel, M=M, N=N, K=K))

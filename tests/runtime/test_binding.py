@@ -214,10 +214,11 @@ def test_an_output_that_may_not_be_written_is_refused() -> None:
     assert d.code == "OUTPUT_READ_ONLY"
 
 
-def rows(vector: int) -> Plan:
-    """The product with C stored from registers, `vector` elements at once, somewhere under a branch."""
+def rows(vector: int, whole: bool = True) -> Plan:
+    """The product with C stored from registers, `vector` elements at once, somewhere under a branch. whole: never
+    fewer."""
     store = StoreRows(
-        "c", "C", (Int(0), Int(0)), 0, 1, Sym("M"), Sym("N"), vector, False, at(7), "C"
+        "c", "C", (Int(0), Int(0)), 0, 1, Sym("M"), Sym("N"), vector, whole, at(7), "C"
     )  # fmt: skip
     plan = gemm()
     consumer = replace(plan.role("consumer"), body=(If(Int(1), (store,), at(7)),))
@@ -235,6 +236,7 @@ def test_row_stores_want_aligned_rows() -> None:
     (d,) = faults(rows(8), **inputs, C=view(64, 60, strides=(64, 1), at=BASE + 8))
     assert "its start" in d.message
     assert bound(rows(1), **inputs, C=view(64, 60, at=BASE + 2)).grid
+    assert bound(rows(8, whole=False), **inputs, C=view(64, 60, at=BASE + 2)).grid
 
 
 def test_a_pointed_tensor_without_a_stride_must_be_packed() -> None:

@@ -98,6 +98,19 @@ def test_arrays_that_tma_cannot_take(pitch: int, first: int, taken: int) -> None
     assert np.abs(out.astype(np.float64) - exact).max() < 0.2
 
 
+@pytest.mark.parametrize(("N", "first"), [(75, 0), (75, 3), (1, 1), (72, 4)])
+def test_rows_are_stored_wherever_they_begin(N: int, first: int) -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto"))
+    inputs = inputs_of(k, {"M": 70, "N": N, "K": 64})
+    memory = np.full((72, N + 5), np.nan, DType.BF16.numpy)
+    out = memory[1:-1, first : first + N]
+    outputs_of(k, inputs, C=out)
+    exact = inputs["A"].astype(np.float64) @ inputs["B"].astype(np.float64)
+    assert np.abs(out.astype(np.float64) - exact).max() < 0.2
+    out[:] = np.nan
+    assert np.isnan(memory.astype(np.float32)).all()  # nothing was written around it
+
+
 @pytest.mark.parametrize("mover", ["auto", "cp_async"])
 def test_arrays_that_lie_backwards_are_copied(mover: str) -> None:
     k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a {mover}, b auto"))

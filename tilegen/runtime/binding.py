@@ -311,6 +311,8 @@ def _misplaced(
     for name in sorted(pointed):
         yield from _off(name, views[name], _size(views[name]), Code.ARRAY_ELEMENT_ALIGNMENT, None, plan, spans)
     for store in stores:
+        if not store.whole_vectors:  # its code looks where each row begins
+            continue
         view = views[store.tensor]
         width = store.vector * _size(view)
         yield from _off(store.tensor, view, width, Code.ARRAY_ALIGNMENT, store.col_dim, plan, spans)
