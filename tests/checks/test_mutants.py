@@ -37,6 +37,13 @@ def test_a_plan_that_is_right_does_no_harm_and_is_not_reported(name: str) -> Non
     assert report(subject, right) is None
 
 
+def test_a_mutant_does_not_change_what_others_are_run_on() -> None:
+    subject = SMALL["copy"]
+    for mutant in mutants(plan_of(subject), ("a tensor map of another tensor",)):
+        assert harm(subject, mutant, SEEDS)
+    assert harm(subject, Mutant("", "", plan_of(subject), None), SEEDS) == ""
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_what_does_harm_is_reported_at_a_statement(name: str) -> None:
     subject = SMALL[name]
