@@ -134,6 +134,17 @@ def test_a_block_that_is_left_out_of_a_sum_is_told() -> None:
     gemm.emulate(given)
 
 
+def test_zeros_that_are_scaled_by_rows_are_no_value(tmp_path: Path) -> None:
+    """A schedule that rescales before its first product: the accumulator holds nothing but zeros then."""
+    text = (SAMPLES / "fa3_fwd.tile").read_text()
+    spec = tmp_path / "exact.tile"
+    schedule = "schedule hopper {\n block i 64, j 64\n consumers 1 over i\n stages k 2, v 2\n }\n}\n"
+    spec.write_text(text[: text.index("schedule hopper")] + schedule)
+    kernel = tilegen.compile(spec, D=64)
+    sizes = {"B": 1, "Sq": 64, "Sk": 100, "Hk": 1, "G": 1}
+    kernel.emulate({**random_inputs(kernel.program, sizes, 0), **poisoned(kernel.program, sizes)})
+
+
 def test_an_output_that_is_left_out_is_told() -> None:
     fault = found(moved(STORE, 0, 2, 64))
     assert fault.code == "EMULATED_OUTPUT" and fault.span == attention().program.definition("O").span

@@ -137,7 +137,8 @@ class Flow:
         return self.values.all[number], slice(_BLOCK * first, _BLOCK * (first + grid.shape[1]))
 
     def _accumulated(self, tags: Tags, accumulator: Array) -> Value | None:
-        """The value that is added to; None for zeros, or what is not known. Raises WrongTileError."""
+        """The value that is added to; None for zeros, scaled by rows or not, and for what is not known. Raises
+        WrongTileError."""
         found = [tags.get((32, register)) for register in accumulator.tolist()]
         if not any(found):
             return None
