@@ -101,7 +101,7 @@ WINDOW = {"B": 1, "Sq": 200, "Sk": 140, "Hk": 1, "G": 1, "left": 3, "right": 5, 
 
 
 def judged_at(plan: ir.Plan, program: TileProgram, sizes: dict[str, int]) -> set[str]:
-    movement = Movement(plan, Declared(program))
+    movement = Movement(plan, Declared(program, plan.target))
     ctas = evaluate(plan.grid, sizes)
     movement.run(sizes, range(ctas), ctas)
     return {d.code for d in movement.found.diagnostics.values()}
@@ -302,6 +302,49 @@ def test_isolate_fast_takes_the_users_word(name: str) -> None:
     for site in reversed(loads):
         gone = put(gone, site)
     assert "POISON_PRODUCT" in {d.code for d in check_movement(gone, program).diagnostics}
+
+
+def test_the_word_of_the_targets_own_schedule_is_taken() -> None:
+    def judged(directives: str) -> set[str]:
+        text = text_of("fa3_fwd")
+        program = loaded(f"{text[: text.rindex('}')]} schedule sm_80 {{ {directives} }} }}", D=64, causal=True)
+        plan = lower(program, "sm_80")
+        assert check_movement(plan, program).diagnostics == ()
+        other = program.schedule("sm_80")
+        assert other is not None
+        return {
+            d.code
+            for d in check_movement(plan, replace(program, schedules=(replace(other, directives=()),))).diagnostics
+        }
+
+    assert judged("isolate fast") == {"POISON_PRODUCT", "POISON_STORE"}
+    assert judged("isolate exact") == set()
+
+
+CHUNKS = """
+kernel chunks {
+  size   C, P
+  input  Q: bf16[P * C, 64]
+  input  K: bf16[P * C, 64]
+  output m: f32[P * C]
+  axis   i in P * C, j in P * C
+  split  i into ci, oi by C
+  split  j into cj, oj by C
+  domain i, j: ci == cj and j <= i
+  tile q[i, d] = Q[i, d]
+  tile k[j, d] = K[j, d]
+  m[i] = max[j](sum[d](q[i, d] * k[j, d]))
+}
+"""
+
+
+@pytest.mark.parametrize("over", ["i, j", "i, j, ci, cj"])
+def test_a_domain_may_name_parts_of_the_axes_that_it_is_over(over: str) -> None:
+    program = loaded(CHUNKS.replace("domain i, j", f"domain {over}"))
+    plan = lower(program)
+    assert check_movement(plan, program) == Judgement((), ())
+    site = next(iter(sites(plan, ir.Mask)))
+    assert "POISON_FOLD" in {d.code for d in check_movement(put(plan, site), program).diagnostics}
 
 
 def test_the_fill_of_a_product_is_zero() -> None:

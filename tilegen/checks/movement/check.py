@@ -33,7 +33,7 @@ class Judgement:
 
 def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
-    declared = Declared(program)
+    declared = Declared(program, plan.target)
     movement = Movement(plan, declared)
     for trial in chosen(plan):
         symbols = {

@@ -53,15 +53,16 @@ def function(op: str) -> Any:
 
 
 class Declared:
-    """A Tile program, with its ragged tensors stored over tokens."""
+    """A Tile program, with its ragged tensors stored over tokens. target: whose schedule speaks."""
 
-    def __init__(self, program: TileProgram) -> None:
+    def __init__(self, program: TileProgram, target: str) -> None:
         self.program = program
         self.ragged = {r.size: r for r in program.ragged}
         over = {r.over for r in program.ragged}
         self.batch = next((a.name for a in program.axes if str(a.extent) in over), None)
         self.clauses = program.domain
-        options = [d for d in program.directives("hopper") if isinstance(d, Option)]
+        self.spoken = {id(c): dict.fromkeys((*c.axes, *_affine_axes(c))) for c in program.domain}
+        options = [d for d in program.directives(target) if isinstance(d, Option)]
         self.fast = any((d.name, d.value) == ("isolate", "fast") for d in options)
         self.reads: dict[str, list[Where]] = {}
         for tensor, index in self._every_read():
@@ -186,6 +187,14 @@ def _children(e: object) -> tuple[Expr, ...]:
     return ()
 
 
+def _affine_axes(clause: Clause) -> Iterator[str]:
+    """The axes that the affine conditions of a clause name."""
+    for alternative in clause.alternatives:
+        for member in alternative:
+            if isinstance(member, Affine):
+                yield from (axis for axis, _ in member.terms)
+
+
 def start_symbol(size: str) -> str:
     """The first token of the sequence at hand."""
     return f"{size} start"
@@ -302,10 +311,11 @@ class Item:
         return out
 
     def _clauses(self, held: Mapping[str, Pos]) -> Iterator[tuple[Clause, dict[str, Pos]]]:
-        """The clauses that speak of these axes alone, with the positions that they speak of."""
+        """The clauses that speak of these axes alone, with the positions that they speak of: conditions may name parts
+        of the axes that the clause is over."""
         for clause in self.declared.clauses:
             if self._guards[id(clause)]:
-                places = {a: self.axes.lookup(held, a) for a in clause.axes}
+                places = {a: self.axes.lookup(held, a) for a in self.declared.spoken[id(clause)]}
                 known = {a: p for a, p in places.items() if p is not None}
                 if len(known) == len(places):
                     yield clause, known
