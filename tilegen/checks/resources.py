@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, Note
 from tilegen.ir import plan as ir
-from tilegen.ir.liveness import live_points, registers_of_storages
+from tilegen.ir.liveness import OVERHEAD, live_points, registers_of_storages
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations
@@ -20,10 +20,6 @@ from tilegen.syntax.span import Span
 MAX_THREADS = 1024
 MAX_REGISTERS = 255
 NAMED_BARRIERS = 16
-# Registers a thread needs beside its fragments: addresses, cursors, loop counters, temporaries. For consumers from
-# hand-written kernels of this kind: of 160 registers, accumulators and operands of 132 fit beside about 10 of row
-# values, 136 do not; of 112, 84 fit and 96 do not; of 240, 212 fit and 220 do not.
-OVERHEAD = {"consumer": 18, "producer": 24, "scanner": 24, "copier": 32, "worker": 48}
 
 
 def check(plan: ir.Plan) -> list[Diagnostic]:

@@ -6,8 +6,9 @@ counted exactly, on its plan, by `checks.resources`.
 
 from __future__ import annotations
 
-from tilegen.checks.resources import MAX_REGISTERS, OVERHEAD
+from tilegen.checks.resources import MAX_REGISTERS
 from tilegen.ir.folded import Product
+from tilegen.ir.liveness import OVERHEAD
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.passes.schedule import registers_at_entry

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FoldedProgram
-from tilegen.ir.liveness import held_in_loops
+from tilegen.ir.liveness import OVERHEAD, held
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import Buffer, Plan, Ring, RolePlan, Scan
 from tilegen.ir.plan_rules.roles import entry_registers
@@ -53,7 +53,8 @@ def _has_room(plan: Plan) -> bool:
     """Whether shared memory and registers suffice."""
     (role,) = plan.roles
     beside = _A_TILE * len(plan.rings) + _OPERANDS[role.together]
-    fits = held_in_loops(role, 0) + beside <= plan.registers_at_entry
+    anywhere, in_loops = held(role, 0)
+    fits = max(anywhere + OVERHEAD[role.kind], in_loops + beside) <= plan.registers_at_entry
     return fits and plan.shared_bytes <= MACHINES[TARGET].shared_bytes
 
 

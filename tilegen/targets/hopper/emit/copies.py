@@ -48,6 +48,7 @@ def copy_tile(r: RoleScope, op: CopyTile) -> str:
         inside=inside,
         exists=f"!({' && '.join(exists)}) ? 0 : " if exists else "",
         advance=f"{apart} * stride0" if op.rows else "",
+        whole=op.width == PIECE,  # columns begin at multiples of a copy's width: no copy straddles the tensor's first
     )
     rows = [f"{r.stride(op.tensor, x.dim)}, {r.integer(op.index[x.dim])}, {r.integer(x.limit)}, " for x in op.rows]
     columns = f"{r.integer(op.index[op.col_dim])}, {r.integer(op.col_limit)}"
