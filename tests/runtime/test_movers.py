@@ -148,3 +148,28 @@ def test_a_variant_by_itself_refuses_what_it_is_not_for() -> None:
         with pytest.raises(TilegenError) as caught:
             run(k.variants[1].plan, {"A": array, "B": inputs["B"]})
         assert {d.code for d in caught.value.diagnostics} == {code}
+
+
+BACK = """kernel back(T: bf16 | f32 = bf16) {
+  size   M, N
+  input  X: T[M, N]
+  output Y: T[M, N] else 0
+  axis   i in M, j in N
+  domain j: j >= 3
+  tile   x[i, j] = X[i, j]
+  tile   y[i, j] = X[i, j - 3]
+  Y[i, j] = y[i, j] - x[i, j]
+  schedule hopper { block i 64, j 64 consumers 1 over i via y cp_async }
+}"""
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3, 4, 6, 8, 67])
+@pytest.mark.parametrize("T", ["bf16", "f32"])
+def test_columns_before_the_tensor_are_zero_one_by_one(T: str, shift: int) -> None:
+    """Also where a piece of 16 bytes, or the copies that it takes, begins before the tensor and ends inside."""
+    k = kernel(BACK.replace(">= 3", f">= {shift}").replace("- 3", f"- {shift}"), (("T", T),))
+    x = np.random.default_rng(shift).standard_normal((9, 136)).astype(k.variants[0].plan.tensor("X").dtype.numpy)
+    y = k(X=x)
+    want = np.zeros_like(x)
+    want[:, shift:] = (x[:, :-shift].astype(np.float32) - x[:, shift:].astype(np.float32)).astype(x.dtype)
+    assert np.array_equal(y, want)

@@ -14,6 +14,7 @@ from tilegen.emulate.ptx.watch.clocks import HAPPENED, VISIBLE
 
 CHUNK = 16
 _NOBODY = -1
+_ALL = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Shadow:
         self._generic: Array = np.zeros(chunks, np.bool_)
         self._write: Array = np.zeros(chunks, np.int32)  # number of the access in `_writes`
         self._writes: list[Access] = []
+        #: Which of its bytes a chunk's last writer has written, a bit each.
+        self._bytes: Array = np.zeros(chunks, np.uint16)
         self._reads: Array = np.zeros((readers, chunks), np.int32)
         self._read_pc: Array = np.zeros((readers, chunks), np.int32)
         #: Number of the load that brought a chunk (-1: threads wrote it), and which chunk of its box it is.
@@ -75,8 +78,11 @@ class Shadow:
         self._reads[access.agent, chunks] = access.time
         self._read_pc[access.agent, chunks] = access.pc
 
-    def write(self, chunks: Array, access: Access, places: Array | None = None) -> None:
-        """A write. Reports one that others are not known to be ready for. `places`: of each chunk in its load."""
+    def write(
+        self, chunks: Array, access: Access, places: Array | None = None, parts: Array | None = None
+    ) -> None:
+        """A write. Reports one that others are not known to be ready for. `places`: of each chunk in its load. `parts`:
+        which of its bytes are written, a bit each, if not all: one agent may write the others before it is done."""
         still = self._reads[:, chunks] > access.know[HAPPENED][: len(self._reads), None]
         if still.any():
             reader, number = np.argwhere(still)[0]
@@ -86,12 +92,16 @@ class Shadow:
         writer = self._writer[chunks]
         known = writer != _NOBODY
         late = known & (access.know[HAPPENED][writer] < self._time[chunks])
+        bytes_ = np.full(len(chunks), _ALL, np.uint16) if parts is None else parts
+        beside = late & (writer == access.agent) & (self._bytes[chunks] & bytes_ == 0)
+        late &= ~beside
         if late.any():
             self._find(Code.EMULATED_RACE, access, chunks, late)
         if access.engine:
             unseen = known & self._generic[chunks] & (access.know[VISIBLE][writer] < self._time[chunks])
             if unseen.any():
                 self._find(Code.EMULATED_PROXY, access, chunks, unseen)
+        self._bytes[chunks] = np.where(beside, self._bytes[chunks] | bytes_, bytes_)
         self._writer[chunks] = access.agent
         self._time[chunks] = access.time
         self._generic[chunks] = not access.engine

@@ -300,7 +300,9 @@ class Watch:
             self._copies[w] += 1
             deed = f"a copy by {self._role(w)}"
             access = Access(pc, self.clocks.copy + w, self._copies[w], self.clocks.know[w].copy(), False, deed)
-            self.shadow.write(self._chunks(addresses[chosen], nbytes), access)
+            chunks = self._chunks(addresses[chosen], nbytes)
+            parts = _parts(chunks, addresses[chosen], nbytes) if nbytes < CHUNK else None
+            self.shadow.write(chunks, access, parts=parts)
 
     def commit_copies(self, threads: Array) -> None:
         for w, _ in self._by_warp(threads):
@@ -528,3 +530,14 @@ def _bits(registers: Array) -> int:
     for index in registers.tolist():
         mask |= 1 << index
     return mask
+
+
+def _parts(chunks: Array, addresses: Array, nbytes: int) -> Array:
+    """Which bytes of each of these chunks, sorted, lie in the `nbytes` from one of the addresses on: a bit each."""
+    parts: Array = np.zeros(len(chunks), np.uint16)
+    whose, first = addresses // CHUNK, addresses % CHUNK
+    for chunk, at in zip(whose.tolist(), first.tolist(), strict=True):
+        n = int(np.searchsorted(chunks, chunk))
+        if n < len(chunks) and chunks[n] == chunk:
+            parts[n] |= ((1 << nbytes) - 1) << at
+    return parts
