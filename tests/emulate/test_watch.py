@@ -223,3 +223,13 @@ def two_boxes(expected: int, seed: int | None) -> None:
     memory = GlobalMemory()
     tm = TensorMap("u16", memory.alloc(np.zeros(64, np.uint16)), (64,), (), (64,))
     run(LOADS, tm.to_bits(), expected, shared=256, memory=memory, watch=Context(), seed=seed)
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_copies_of_parts_of_16_bytes_raise_none(width: int) -> None:
+    """Each lands in bytes of its own, and others may be under way beside it."""
+    text = (SAMPLES / "copy.tile").read_text(encoding="utf-8").replace("block i", "via x cp_async  block i")
+    x = np.arange(9.0 * 70, dtype=np.float32).reshape(9, 70)[:, : 70 - width // 4]
+    out = np.full(x.shape, np.nan, np.float32)
+    tilegen.compile(text, T="f32").emulate({"X": x, "Y": out}, seed=0)
+    assert np.array_equal(out, x)

@@ -78,9 +78,7 @@ class Shadow:
         self._reads[access.agent, chunks] = access.time
         self._read_pc[access.agent, chunks] = access.pc
 
-    def write(
-        self, chunks: Array, access: Access, places: Array | None = None, parts: Array | None = None
-    ) -> None:
+    def write(self, chunks: Array, access: Access, places: Array | None = None, parts: Array | None = None) -> None:
         """A write. Reports one that others are not known to be ready for. `places`: of each chunk in its load. `parts`:
         which of its bytes are written, a bit each, if not all: one agent may write the others before it is done."""
         still = self._reads[:, chunks] > access.know[HAPPENED][: len(self._reads), None]
