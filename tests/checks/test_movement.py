@@ -186,6 +186,43 @@ def test_a_factor_of_0_makes_the_specs_value() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+INFINITIES = """
+kernel infinities {
+  size   M, N
+  input  X: bf16[M, N]
+  output D: %s
+  tile x[i, j] = X[i, j]
+  %s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "equation"),
+    [
+        ("bf16[M, N]", "D[i, j] = inf * x[i, j]"),
+        ("bf16[M, N]", "D[i, j] = bf16(inf * x[i, j] + x[i, j])"),
+        ("f32[M]", "D[i] = inf - max[j](x[i, j])"),
+        ("f32[M]", "D[i] = inf * max[j](x[i, j])"),
+    ],
+)
+@pytest.mark.parametrize("target", ["hopper", "sm_80"])
+def test_an_infinity_that_the_spec_writes_makes_the_specs_value(target: str, output: str, equation: str) -> None:
+    program = loaded(INFINITIES % (output, equation))
+    assert check_movement(lower(program, target), program) == Judgement((), ())
+
+
+def test_an_infinity_stays_in_its_sum() -> None:
+    """Terms of both signs cancel to no number, none are 0; times a fill it is no number, which a mask takes out."""
+    program = loaded(INFINITIES % ("f32[M]", "D[i] = sum[j](inf * x[i, j])"))
+    plan = lower(program)
+    assert check_movement(plan, program) == Judgement((), ())
+    maps = [s.operation for s in sites(plan, ir.Map)]
+    assert [o.out for o in maps if ir.Literal(float("inf")) in getattr(o.value, "args", ())] == ["D_terms", "D_terms"]
+    site = next(iter(sites(plan, ir.Mask)))
+    assert check_movement(put(plan, site), program).diagnostics
+
+
 def test_rows_without_a_position_hold_what_a_fold_begins_with() -> None:
     program = loaded(MAXIMA)
     assert check_movement(lower(program), program) == Judgement((), ())

@@ -29,7 +29,7 @@ from tilegen.ir.folded import (
 from tilegen.ir.poly import Poly
 from tilegen.ir.reach import AxisTree
 from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Lookup, Number, Position, Read, TileProgram
-from tilegen.ir.walk import parts
+from tilegen.ir.walk import parts, subexpressions
 from tilegen.passes.expressions import (
     LN2,
     LOG2E,
@@ -238,12 +238,13 @@ class _Folder:
         bound, free = self.factors(body, over)
         if not bound:
             fail(Code.FOLD_OF_CONSTANT, span, axes=", ".join(over))
-        if not self.never_empty(over):
-            # an empty fold is 0 whatever stands beside it: only what cannot spoil a 0 leaves it
-            kept = [f for f in free if f[0] != "ratio" and self.axes(f[1])]
-            free = [f for f in free if f not in kept]
-            for kind, f in kept:
-                bound = [apply("div", bound[0], f), *bound[1:]] if kind == "div" else [*bound, f]
+        # an empty fold is 0 whatever stands beside it, and infinities of both signs add up to no number: only what
+        # spoils neither leaves it
+        empty = not self.never_empty(over)
+        kept = [f for f in free if _infinite(f[1]) or (empty and f[0] != "ratio" and self.axes(f[1]))]
+        free = [f for f in free if f not in kept]
+        for kind, f in kept:
+            bound = [apply(kind, bound[0], f), *bound[1:]] if kind != "mul" else [*bound, f]
         exponent = self.exponent_of(bound, over)
         if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound) and self.is_outer(*bound):
             total: Expr = self.matrix_product(bound[0], bound[1], over, exponent, statement, span)
@@ -452,3 +453,8 @@ def _scaled_parts(expr: Expr) -> tuple[Expr, object] | None:
         if isinstance(power, Apply) and power.op == "exp2" and isinstance(power.args[0], Read):
             return a, key(power.args[0])
     return None
+
+
+def _infinite(expr: Expr) -> bool:
+    """Whether the spec writes an infinity there."""
+    return any(isinstance(e, Number) and math.isinf(e.value) for e in subexpressions(expr))

@@ -23,7 +23,7 @@ from tilegen.ir.uniform import Uniform
 
 # (code, the fields of its message, the operations that led there)
 Report = Callable[..., None]
-_LINEAR = frozenset(("add", "sub", "neg", "mul", "fma", "select", "max", "min"))
+_LINEAR = frozenset(("add", "sub", "mul", "fma"))
 
 
 @dataclass
@@ -110,14 +110,12 @@ class Algebra:
             case ir.IntValue() | ir.Place() | ir.Past() | ir.Coordinate():
                 return self.uniform(kd.FINITE_LIVE)
             case ir.Compute(op, args):
-                values = [self._evaluated(a, leaves) for a in args]
-                if op in ("mul", "fma"):  # a factor of 0 that the spec writes makes the spec's value
-                    zeros = [a == ir.Literal(0.0) for a in args]
-                    values = [self.uniform(kd.FINITE_LIVE) if z else v for z, v in zip(zeros, values, strict=True)]
-                return self.combine(op, values)
+                written = frozenset(n for n, a in enumerate(args) if isinstance(a, ir.Literal))
+                return self.combine(op, [self._evaluated(a, leaves) for a in args], written)
         raise UnknownError(f"the expression {type(e).__name__}")
 
-    def combine(self, op: str, args: list[Value]) -> Value:
+    def combine(self, op: str, args: list[Value], written: frozenset[int] = frozenset()) -> Value:
+        """What an operation makes of values. written: which of them are constants that the spec writes."""
         each = [_of_a_row(a) for a in args] if op in ("mul", "fma", "fma_oob") else [a.kinds for a in args]
         cut, kinds = args[0].cut, [[k] for k in each[0]]
         for value, own in zip(args[1:], each[1:], strict=True):
@@ -128,7 +126,8 @@ class Algebra:
         trail = args[0].trail if len(args) == 1 else merged(*(a.trail for a in args))
         if op in DECISIONS:
             tops = frozenset()
-        return Value(self.unify(args), cut, tuple(kd.apply(op, tuple(k)) for k in kinds), sums, tops, done, trail)
+        made = tuple(_made(op, tuple(k), written) for k in kinds)
+        return Value(self.unify(args), cut, made, sums, tops, done, trail)
 
     def _sums(self, op: str, args: list[Value]) -> tuple[frozenset[Taken], frozenset[str]]:
         """What sums in the result have taken in, and which are complete."""
@@ -358,6 +357,15 @@ class Algebra:
                 inner = places[dim].shifted(-number * unit)
                 found.append(self.item.bind_split(where, dim, Pos(U, number), inner, unit, places))
         return [env for env in found if env is not None]
+
+
+def _made(op: str, kinds: tuple[Kind, ...], written: frozenset[int]) -> Kind:
+    """The kind of an operation's result: with a 0 or an infinity that the spec writes, values of the spec make one."""
+    made = kd.apply(op, kinds)
+    others = [k for n, k in enumerate(kinds) if n not in written]
+    if op in _LINEAR and others and len(others) < len(kinds) and all(map(kd.is_live, others)) and not kd.is_live(made):
+        return LIVE
+    return made
 
 
 def _along_columns(value: Value) -> bool:
