@@ -30,7 +30,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for line in measured:
         terminalreporter.write_line(line)
     path: Path | None = config.getoption("--gpu-record")
-    if path is not None:
+    if path is not None and not hasattr(config, "workeroutput"):  # of all, not of one of several processes
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(record.markdown(terminalreporter.stats, record.machine(), measured), encoding="utf-8")
         terminalreporter.write_line(f"the record of this run is in {path}")
