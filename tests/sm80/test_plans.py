@@ -219,14 +219,9 @@ def test_a_cursor_that_moves_on_from_nothing() -> None:
         ("take_turns over s, O", "take_turns"),
         ("stale_max", "stale_max"),
         ("persistent static", "persistent"),
-        ("registers 240, 24", "registers"),
         ("place p shared", "place"),
         ("hint k keep", "hint"),
-        ("multicast k over i", "multicast"),
-        ("via k tma", "via k tma"),
-        ("via O tma", "via O tma"),
         ("skip_rows", "skip_rows"),
-        ("dependent_launch", "dependent_launch"),
     ],
 )
 def test_directives_that_this_target_has_not_are_refused(directive: str, said: str) -> None:
@@ -235,6 +230,35 @@ def test_directives_that_this_target_has_not_are_refused(directive: str, said: s
     (d,) = caught.value.diagnostics
     assert d.code == "DIRECTIVE_UNSUPPORTED"
     assert d.message.startswith(f"the directive `{said}` is understood") and "sm_80" in d.message
+
+
+@pytest.mark.parametrize(
+    ("directive", "said", "why"),
+    [
+        ("via k tma", "via k tma", "TMA"),
+        ("via O tma", "via O tma", "TMA"),
+        ("multicast k over i", "multicast", "clusters"),
+        ("registers 240, 24", "registers", "warps"),
+        ("dependent_launch", "dependent_launch", "launches"),
+        ("prefetch 2", "prefetch", "`stages`"),
+        ("waves 4", "waves", "`consumers`"),
+    ],
+)
+def test_directives_for_what_this_machine_has_not_say_so(directive: str, said: str, why: str) -> None:
+    with pytest.raises(TilegenError) as caught:
+        planned("fa3_fwd", directive, D=64)
+    (d,) = caught.value.diagnostics
+    assert d.code == "DIRECTIVE_OF_OTHERS"
+    assert d.message.startswith(f"the directive `{said}` is not for sm_80: ") and why in d.message
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+def test_advice_for_what_is_too_large_is_what_this_target_takes(rows: int) -> None:
+    plan = edits.role(planned("gemm", f"warp_rows {rows}"), W, registers=40)
+    found = {d.code: " ".join(d.fixes) for d in resources.check(replace(plan, shared_bytes=166913))}
+    assert not any(word in text for text in found.values() for word in ("`registers`", "`late`", "alias"))
+    assert ("`warp_rows 16`" in found["REGISTERS_FULL"]) == (rows == 32)
+    assert "smaller block" in found["SHARED_MEMORY_FULL"] and "smaller blocks" in found["REGISTERS_FULL"]
 
 
 @pytest.mark.parametrize(("schedule", "rows"), [("", 24), ("", 48), ("consumers 1 over i  block i 64", 32)])

@@ -52,6 +52,7 @@ def _shared_memory(plan: ir.Plan) -> Iterator[Diagnostic]:
         over=plan.shared_bytes - most,
         largest=largest.name,
         shrink=_shrink(largest, plan.shared_bytes - most),
+        share="" if plan.target == "sm_80" else "let an output use the bytes of a tile: `alias OUTPUT, TILE`",
     )
 
 
@@ -181,7 +182,18 @@ def _role_registers(plan: ir.Plan, need: RegisterNeed) -> Iterator[Diagnostic]:
         notes=tuple(Note(spans[name], f"{name}: {size} registers") for name, size in need.peak.fragments),
         role=need.role.name,
         largest=largest,
+        **_relief(plan, need.role),
     )
+
+
+def _relief(plan: ir.Plan, role: ir.RolePlan) -> dict[str, str]:
+    """What else than smaller blocks a user may write on this machine."""
+    if plan.target == "sm_80":
+        return {"more": "let a warp multiply 16 rows: `warp_rows 16`" if role.together > 1 else "", "shorter": ""}
+    return {
+        "more": f"give the {role.name} more `registers`",
+        "shorter": "drop `late` or `ahead`, where there is one: a step that runs late keeps its values for longer",
+    }
 
 
 def _role_span(role: ir.RolePlan) -> Span | None:

@@ -609,6 +609,10 @@ class Code(enum.Enum):
         "the directive `{directive}` is understood, but not carried out for {target} yet",
         ("leave it out: it changes speed, never results",),
     )
+    DIRECTIVE_OF_OTHERS = Entry(
+        "the directive `{directive}` is not for {target}: {why}",
+        ("leave it out: it changes speed, never results",),
+    )
     # ---- plan and resources (tilegen.checks, tilegen.ir) ----
     PLAN_JSON = Entry(
         "this is no plan that tilegen wrote: {reason}",
@@ -620,8 +624,8 @@ class Code(enum.Enum):
     )
     SHARED_MEMORY_FULL = Entry(
         "the tiles of {kernel} need {over} bytes more shared memory than there is; {largest} takes most",
-        ("{shrink}", "use smaller blocks", "let an output use the bytes of a tile: `alias OUTPUT, TILE`"),
-        "a CTA on sm_90 has at most 232448 bytes of shared memory",
+        ("{shrink}", "use smaller blocks", "{share}"),
+        "a CTA has at most 232448 bytes of shared memory on sm_90, and 166912 on sm_80",
     )
     TOO_MANY_THREADS = Entry(
         "{warpgroups} warpgroups of 128 threads for the {role} are too many for one CTA",
@@ -642,8 +646,8 @@ class Code(enum.Enum):
         "here a thread of the {role} holds more values than its registers take; {largest} takes most",
         (
             "use smaller blocks, or more consumers for the same block",
-            "give the {role} more `registers`",
-            "drop `late` or `ahead`, where there is one: a step that runs late keeps its values for longer",
+            "{more}",
+            "{shorter}",
         ),
         "values that do not fit go to memory, and the products wait for them",
     )
@@ -897,7 +901,10 @@ class Code(enum.Enum):
     )
     GATE_LOCAL_MEMORY = Entry(
         "{loop}: the registers do not suffice, values go through memory in every step",
-        ("use smaller blocks or more consumers", "give the consumers more registers"),
+        (
+            "use smaller blocks or more consumers",
+            "give the consumers more `registers` (hopper), or warps 16 rows: `warp_rows 16` (sm_80)",
+        ),
         "SASS gate: no local memory in a consumer's streamed loop",
     )
     GATE_OVERHEAD = Entry(

@@ -38,6 +38,16 @@ _TAKEN = (
 )
 
 
+# What asks for something that the machine does not have, rather than for what could be written for it.
+_LACKING = {
+    "multicast": "the machine has no clusters of CTAs",
+    "registers": "its warps cannot hand registers to each other",
+    "dependent_launch": "its launches cannot begin under the end of others",
+    "prefetch": "it is of the target `mls`; here `stages` says how many tiles are on their way",
+    "waves": "it is of the target `mls`; here `consumers` says how many warps there are",
+}
+
+
 def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[Scheduled]:
     """The schedules to try, the best first. Raises TilegenError for what this target cannot do, by name."""
     _check(given)
@@ -56,9 +66,13 @@ def _check(given: tuple[Directive, ...]) -> None:
         if isinstance(d, directives.Via) and d.mover in ("cp_async", "rows"):
             continue
         if isinstance(d, directives.Via):
-            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=TARGET)
+            why = "the machine has no TMA"
+            fail(Code.DIRECTIVE_OF_OTHERS, d.span, directive=f"via {d.tile} {d.mover}", target=TARGET, why=why)
+        name = d.name if isinstance(d, directives.Option) else word(d)
+        if name in _LACKING:
+            fail(Code.DIRECTIVE_OF_OTHERS, d.span, directive=name, target=TARGET, why=_LACKING[name])
         if not isinstance(d, _TAKEN):
-            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=word(d), target=TARGET)
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=name, target=TARGET)
 
 
 def _together(given: tuple[Directive, ...], count: int, chosen: int) -> int:
