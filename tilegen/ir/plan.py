@@ -410,16 +410,20 @@ class Let:
     statement: str = ""
 
 
+ALWAYS = Int(1)  # what holds wherever it is asked for
+
+
 @dataclass(frozen=True)
 class LetFloat:
     """Bind a uniform float. `value` has no fragment in it. `load`: (tensor, index a dimension) reads one element
-    instead."""
+    instead, or is 0 where `exists` is 0."""
 
     name: str
     value: ElementExpr | None
     load: tuple[str, tuple[Uniform, ...]] | None
     span: Span
     statement: str = ""
+    exists: Uniform = ALWAYS
 
 
 @dataclass(frozen=True)
@@ -940,7 +944,7 @@ class LoadVector:
     """out (row or col) := elements of a tensor along one dimension, as f32 or whole; 0 at or past `limit`.
 
     index: one uniform a dimension; dimension `dim` adds the element's local position, or that digit of it (where the
-    warpgroup begins is in the index already).
+    warpgroup begins is in the index already). from_below: positions may lie below 0, where elements are 0 too.
     """
 
     out: str
@@ -951,6 +955,7 @@ class LoadVector:
     span: Span
     statement: str = ""
     digit: Digit | None = None
+    from_below: bool = False
 
 
 @dataclass(frozen=True)

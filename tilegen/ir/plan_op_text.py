@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.ir import plan as ir
-from tilegen.ir.uniform import Uniform, text
+from tilegen.ir.uniform import Int, Uniform, text
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "and", "or": "or"}
 _INFIX |= {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -114,7 +114,8 @@ def operation_text(operation: ir.Operation) -> str:
 def _let_float(operation: ir.LetFloat) -> str:
     if operation.load is not None:
         tensor, index = operation.load
-        return f"let {operation.name}: f32 = {_at(tensor, index)}"
+        exists = "" if operation.exists == Int(1) else f" if {text(operation.exists)} else 0"
+        return f"let {operation.name}: f32 = {_at(tensor, index)}{exists}"
     value = "" if operation.value is None else element_text(operation.value)
     return f"let {operation.name}: f32 = {value}"
 
@@ -145,7 +146,8 @@ def _movement(operation: ir.Operation) -> str:
             return f"shared {buffer} := {source}"
         case ir.LoadVector(out, tensor, index, dim, limit):
             digit = "" if operation.digit is None else f" by {digit_text(operation.digit)}"
-            return f"{out} := {_at(tensor, index)} along dim {dim}{digit} below {text(limit)}"
+            bounds = f"from 0 below {text(limit)}" if operation.from_below else f"below {text(limit)}"
+            return f"{out} := {_at(tensor, index)} along dim {dim}{digit} {bounds}"
         case ir.StoreRows():
             whole = ", whole" if operation.whole_vectors else ""
             return (

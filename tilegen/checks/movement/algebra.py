@@ -318,14 +318,14 @@ class Algebra:
     # ---- tensors read without a tile ----
 
     def vector(
-        self, tensor: str, index: list[int], dim: int | None, steps: tuple[int, ...], along_: str, limit: int
+        self, tensor: str, index: list[int], dim: int | None, steps: tuple[int, ...], along_: str, within: range
     ) -> Value:
-        """Elements of a tensor: one, or several along a dimension, 0 from `limit` on."""
+        """Elements of a tensor: one, or several along a dimension, 0 at positions that are not `within`."""
         places = [Pos(U, at) for at in index]
         inside = np.ones(1, np.bool_)
         if dim is not None:
             places[dim] = Pos(along_, index[dim], steps)
-            inside = np.asarray([index[dim] + s < limit for s in steps])
+            inside = np.asarray([index[dim] + s in within for s in steps])
         reads = self.item.declared.reads.get(tensor, [])
         envs = tuple(dict.fromkeys(e for w in reads for e in self.bound_vector(w, places, dim, inside)))
         if not envs:

@@ -459,9 +459,12 @@ class _Walker:
             self.held[o.name] = self.algebra.evaluate(o.value, self._names())
         else:
             tensor, index = o.load
+            if not self.number(o.exists):
+                self.held[o.name] = self.algebra.constant(0.0)
+                return
             at = [self.number(i) for i in index]
             self._inside(tensor, at, None, 1)
-            self.held[o.name] = self.algebra.vector(tensor, at, None, (), "", 0)
+            self.held[o.name] = self.algebra.vector(tensor, at, None, (), "", range(0))
 
     def init(self, o: ir.Init) -> None:
         self.put(o.fragment, self.algebra.constant(o.value))
@@ -490,18 +493,20 @@ class _Walker:
         row = self.fragments[o.out].layout == "row"
         steps = digits(o.digit, np.arange(ROWS if row else self._width(o.out)))
         index, limit = [self.number(i) for i in o.index], self.number(o.limit)
-        self._inside(o.tensor, index, o.dim, min(int(steps.max()) + 1, limit - index[o.dim]))
-        made = self.algebra.vector(o.tensor, index, o.dim, tuple(steps.tolist()), ROW if row else COL, limit)
+        first = max(0, -index[o.dim]) if o.from_below else 0
+        self._inside(o.tensor, index, o.dim, min(int(steps.max()) + 1, limit - index[o.dim]), first)
+        within = range(index[o.dim] + first, limit)
+        made = self.algebra.vector(o.tensor, index, o.dim, tuple(steps.tolist()), ROW if row else COL, within)
         self.put(o.out, made)
 
-    def _inside(self, tensor: str, index: list[int], dim: int | None, count: int) -> None:
-        """Report elements, `count` along a dimension, that lie outside a tensor."""
-        if count <= 0:
+    def _inside(self, tensor: str, index: list[int], dim: int | None, count: int, begin: int = 0) -> None:
+        """Report elements, those from `begin` to below `count` along a dimension, that lie outside a tensor."""
+        if count <= begin:
             return
         for n, (at, extent) in enumerate(zip(index, self.extents[tensor], strict=True)):
-            last = at + count - 1 if n == dim else at
-            if at < 0 or last >= extent:
-                got, wanted = f"{at} … {last} of dimension {n}", f"0 … {extent - 1}"
+            first, last = (at + begin, at + count - 1) if n == dim else (at, at)
+            if first < 0 or last >= extent:
+                got, wanted = f"{first} … {last} of dimension {n}", f"0 … {extent - 1}"
                 self.report(Code.MOVEMENT_BOUNDS, (), tensor=tensor, got=got, wanted=wanted)
                 return
 

@@ -10,6 +10,7 @@ from tilegen.ir.plan_rules.expressions import check_expression
 from tilegen.ir.plan_rules.sweeps import check_spoiled, check_sweep, check_transients, check_vote
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.uniform import Int
 
 LAYOUTS = ("acc", "a", "pair", "row", "col")
 FOLDS = ("sum", "max", "min")
@@ -104,6 +105,8 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
         case ir.LetFloat(_, value, load):
             if (value is None) == (load is None):
                 yield "either a value or a load"
+            elif value is not None and operation.exists != Int(1):
+                yield "only a load may be left out"
             elif value is not None:
                 yield from check_expression(value, role, None)
             elif load is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.bounds import bounds, never_negative
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import (
     Elementwise,
@@ -25,7 +26,7 @@ from tilegen.ir.plan import (
 from tilegen.ir.scheduled import Phase
 from tilegen.ir.terms import TERMS
 from tilegen.ir.tile import Affine, Clause, Expr, Read
-from tilegen.ir.uniform import Uniform, from_poly, op
+from tilegen.ir.uniform import Int, Uniform, from_poly, op
 from tilegen.passes.expressions import index_axes, reads
 from tilegen.passes.fills import filled
 from tilegen.passes.synchronise.elements import lower
@@ -94,10 +95,11 @@ class Reads(Fragments):
         if len(wide) > 1:
             fail(Code.READ_NEEDS_TILE, r.span, tensor=tensor, axes=", ".join(index_axes(r)))
         where = [affine_position(e, s) for e in index]
+        exists = self._exists(tensor, index, where, wide)
         if not wide:
             if known not in cache:
                 cache[known] = f"{tensor}.value{len(self.loads) or ''}"
-                out.append(LetFloat(cache[known], None, (tensor, tuple(where)), r.span, tensor))
+                out.append(LetFloat(cache[known], None, (tensor, tuple(where)), r.span, tensor, exists))
             return Value(cache[known])
         dim = wide[0]
         axis = index[dim].terms[0][0]
@@ -114,11 +116,39 @@ class Reads(Fragments):
             limit: Uniform = from_poly(s.program.tile.tensor(tensor).dims[dim])
             if part is not None:
                 where[dim] = op("add", where[dim], op("mul", "warpgroup", part.step))
-                limit = row_limit(axis, s, limit)
+                held = row_limit(axis, s, limit)
+                if held != limit:
+                    shifted = op("add", held, from_poly(index[dim].offset))
+                    limit = shifted if shifted == held else op("min", shifted, limit)
+            limit = op("select", exists, limit, 0)
             cache[known] = name
             digit = None if part is None else part.digit
-            out.append(LoadVector(name, tensor, tuple(where), dim, limit, r.span, tensor, digit))
+            below = self._leaves(tensor, index, dim)[0]
+            out.append(LoadVector(name, tensor, tuple(where), dim, limit, r.span, tensor, digit, below))
         return Element(cache[known])
+
+    def _leaves(self, tensor: str, index: tuple[Affine, ...], dim: int) -> tuple[bool, bool]:
+        """Whether an index may lie below a dimension, and past its end, at positions outside the domain."""
+        program = self.c.scheduled.program.tile
+        lowest, highest = bounds(index[dim], program.axis)
+        last = program.tensor(tensor).dims[dim] - 1
+        signed = frozenset(s.name for s in program.scalars)
+        return not never_negative(lowest, signed), not never_negative(last - highest, signed)
+
+    def _exists(self, tensor: str, index: tuple[Affine, ...], where: list[Uniform], wide: list[int]) -> Uniform:
+        """Whether there is an element, as far as the dimensions say that are the same for all threads. What no axis
+        moves is left as it is: no domain says where it lies."""
+        exists: Uniform = Int(1)
+        for dim, entry in enumerate(index):
+            if dim in wide or not entry.terms:
+                continue
+            below, past = self._leaves(tensor, index, dim)
+            if below:
+                exists = op("and", exists, op("ge", where[dim], 0))
+            if past:
+                extent = from_poly(self.c.scheduled.program.tile.tensor(tensor).dims[dim])
+                exists = op("and", exists, op("lt", where[dim], extent))
+        return exists
 
     def mask(
         self,

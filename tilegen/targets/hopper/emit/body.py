@@ -21,6 +21,7 @@ from tilegen.ir.plan import (
     Work,
 )
 from tilegen.ir.plan_rules.roles import WHOLE
+from tilegen.ir.uniform import Int
 from tilegen.targets.hopper.emit import copies, elementwise, products, synchronisation, tensors, warp_products
 from tilegen.targets.hopper.emit.elements import ElementPrinter, element_type
 from tilegen.targets.hopper.emit.lines import Line, inside
@@ -208,8 +209,12 @@ def _float_value(r: RoleScope, o: LetFloat) -> str:
         load = f"__ldg({r.element(tensor, index)})"
         dtype = r.plan.tensor(tensor).dtype
         if dtype in (DType.BF16, DType.F16):
-            return f"{r.functions.helper(f'from_{dtype}')}({load})"
-        return load if dtype is DType.F32 or o.name in r.whole else f"(float){load}"
+            load = f"{r.functions.helper(f'from_{dtype}')}({load})"
+        elif dtype is not DType.F32 and o.name not in r.whole:
+            load = f"(float){load}"
+        if o.exists == Int(1):
+            return load
+        return f"{r.integers.factor(o.exists)} ? {load} : {'0' if o.name in r.whole else '0.0f'}"
     if o.value is None:
         raise ValueError(f"{o.name}: a float is bound to a value or to a load")
     return ElementPrinter("", {}, r.functions.local(), r.functions.helper, r.scalar, r.integer, r.whole).value(o.value)

@@ -99,10 +99,13 @@ def load_vector(r: RoleScope, op: LoadVector) -> str:
         element=ELEMENT[dtype],
         at=digit(f"{r.functions.helper(first)}() + {position}", op.digit),
         convert=convert,
+        from_below=op.from_below,
     )
     start = r.element(op.tensor, op.index)
-    count = r.left(op.limit, op.index[op.dim])
-    return f"{name}({r.array(out.name)}, {start}, {r.stride(op.tensor, op.dim)}, {count});"
+    counts = [r.left(op.limit, op.index[op.dim])]
+    if op.from_below:
+        counts.append(r.left(Int(0), op.index[op.dim]))
+    return f"{name}({r.array(out.name)}, {start}, {r.stride(op.tensor, op.dim)}, {', '.join(counts)});"
 
 
 def store_vector(r: RoleScope, op: StoreVector) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilegen.ir.dtypes import DType
 from tilegen.ir.mls_plan import MlsPlan, Restore
 from tilegen.ir.plan import Digit, LetFloat, LoadVector, RowStep, StoreRows, StoreVector
+from tilegen.ir.uniform import Int as UInt
 from tilegen.ir.uniform import Uniform
 from tilegen.targets.mls.lower.accesses import coordinate
 from tilegen.targets.mls.lower.lanes import LANE, Lanes, pack_name
@@ -26,15 +29,18 @@ class Tensors:
 
     # ---- addresses ----
 
-    def _base(self, tensor: str, index: tuple[Uniform, ...]) -> tuple[SGPR, list[Operand]]:
-        """Address of an element, a pair to be released, and its coordinates, to be released too."""
+    def _base(
+        self, tensor: str, index: tuple[Uniform, ...], left_out: Collection[int] = ()
+    ) -> tuple[SGPR, list[Operand]]:
+        """Address of an element, a pair to be released, and its coordinates, to be released too. left_out: dimensions
+        that the address is to be at 0 of: only what is not negative may be added to it."""
         w, size = self.w, self.plan.tensor(tensor).dtype.bytes
         base = w.scalar(2)
         self.s.load(tensor, base)
         w.wait_lds()
         at = [self.s.value(x) for x in index]
         for dim, where in enumerate(at):
-            if where != Int(0):
+            if where != Int(0) and dim not in left_out:
                 self.s.add_offset(base, where, tensor, dim, size)
         return base, at
 
@@ -62,13 +68,20 @@ class Tensors:
         assert op.load is not None
         w, (tensor, index) = self.w, op.load
         dtype = self.plan.tensor(tensor).dtype
+        out, over = w.vector(), None
+        if op.exists != UInt(1):
+            over = w.label("over")
+            w.op("v_mov_b32", out, 0, comment=f"{op.name}: 0 outside")
+            self.s.branch_unless(op.exists, over)
         base, at = self._base(tensor, index)
-        address, out = self._address(base), w.vector()
+        address = self._address(base)
         w.op(_load(dtype), out, address, OFF, access=Access(tensor, tensor, tuple(map(coordinate, at))))
         w.op("s_waitcnt", vmcnt=0)
         self._widen(out, dtype)
         w.release(base, address)
         self.s.release_unnamed(*at)
+        if over is not None:
+            w.place(over)
         old = self.lanes.floats.get(op.name)
         self.lanes.floats[op.name] = out
         if dtype is DType.I32:
@@ -84,9 +97,10 @@ class Tensors:
         w, lanes = self.w, self.lanes
         f, out = lanes.fragments[op.out], lanes.of(op.out)
         dtype = self.plan.tensor(op.tensor).dtype
-        base, at = self._base(op.tensor, op.index)
+        base, at = self._base(op.tensor, op.index, {op.dim} if op.from_below else ())
         limit = self.s.value(op.limit)
         start = at[op.dim]
+        below = "v_cmp_lt_u32" if op.from_below else "v_cmp_lt_i32"  # unsigned, what lies below 0 is past the end
         with w.vector_scratch(1) as local, w.scratch(2) as saved:
             if f.layout == "row":
                 lanes.digit(local, op.digit)
@@ -98,11 +112,14 @@ class Tensors:
                 with w.vector_scratch(1) as place, w.scratch(2) as within:
                     w.op("v_add_u32", place, local, 0 if f.layout == "row" else column(n))
                     address = self._address(base)
-                    self._step(address, place, op.tensor, op.dim)
+                    if not op.from_below:
+                        self._step(address, place, op.tensor, op.dim)
                     access = _lane_access(op.tensor, at, {op.dim: (place,)})
                     with w.vector_scratch(1) as global_place:
                         w.op("v_add_u32", global_place, place, start)
-                        w.op("v_cmp_lt_i32", within, global_place, limit)
+                        if op.from_below:
+                            self._step(address, global_place, op.tensor, op.dim)
+                        w.op(below, within, global_place, limit)
                     w.op("s_and_saveexec_b64", saved, within)
                     w.op(_load(dtype), here, address, OFF, access=access)
                     w.op("s_mov_b64", EXEC, saved)
