@@ -12,7 +12,19 @@ from tilegen.emulate.ptx.watch.context import Context, Tensor
 from tilegen.emulate.ptx.watch.declared import Declared, Tile
 from tilegen.emulate.ptx.watch.origins import Axes, Load, Origins, WrongTileError, box_coordinates
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Shadow
-from tilegen.emulate.ptx.watch.tags import ELEMENT, MIXED, PACKED, ROW, UNKNOWN, Step, Tags, Tainted, fields, tag
+from tilegen.emulate.ptx.watch.tags import (
+    ELEMENT,
+    MIXED,
+    PACKED,
+    ROW,
+    UNKNOWN,
+    Step,
+    Tags,
+    Tainted,
+    fields,
+    predicates_of,
+    tag,
+)
 from tilegen.emulate.ptx.watch.values import Value, Values
 
 _WARPGROUP = 128
@@ -20,6 +32,8 @@ _WARPGROUP = 128
 _VALUES = -2
 _BLOCK = 8  # columns of a chunk of 16-bit elements
 
+#: An instruction, what it does to tags, and whether its predicate still stands when the run is over.
+_Followed = tuple[int, Step, bool]
 #: An operand in shared memory: its descriptor's bits, extent, depth, bytes of an element, rows next to each other.
 Descriptor = tuple[int, int, int, int, bool]
 
@@ -27,10 +41,12 @@ Descriptor = tuple[int, int, int, int, bool]
 class Flow:
     """Of one launch. `begin` starts a cluster anew."""
 
-    def __init__(self, declaration: Declared, context: Context, code: Sequence[Instruction]) -> None:
+    def __init__(self, declaration: Declared, context: Context, code: Sequence[Instruction], predicates: Array) -> None:
         self.declaration, self._context = declaration, context
+        self._predicates = predicates  # [registers, threads], as they are now
+        self._predicates_of = [predicates_of(i) for i in code]
         self._steps = Tainted(code).steps
-        self._of_run: dict[tuple[int, int], list[tuple[int, Step]]] = {}
+        self._of_run: dict[tuple[int, int], list[_Followed]] = {}
         self._outputs = [t for t in context.tensors if t.output and t.forward]
 
     def begin(self, shadow: Shadow, units: int) -> None:
@@ -39,18 +55,28 @@ class Flow:
         self.values = Values(self.declaration)
         self._origins = Origins(self.declaration)
         self._tags = [Tags(self.values) for _ in range(units)]
-        self._todo: list[list[tuple[int, Step]]] = [[] for _ in range(units)]
+        self._todo: list[list[_Followed]] = [[] for _ in range(units)]
+        self._threads: list[Array] = [np.zeros(0, np.intp) for _ in range(units)]
 
     # ---- registers ----
 
-    def run(self, unit: int, start: int, end: int) -> None:
-        """Instructions from `start` to `end` are about to be executed, by a warpgroup's first thread too."""
+    def run(self, unit: int, start: int, end: int, threads: Array) -> None:
+        """Instructions from `start` to `end` are about to be executed by these threads, a warpgroup's first among
+        them."""
         self.follow(unit)
         found = self._of_run.get((start, end))
         if found is None:
-            found = [(n, self._steps[n]) for n in range(start, end) if n in self._steps]
+            found = []
+            written: set[int] = set()
+            for n in reversed(range(start, end)):
+                if n in self._steps:
+                    choice = self._steps[n].choice
+                    found.append((n, self._steps[n], choice is None or choice.predicate not in written))
+                written |= self._predicates_of[n]
+            found.reverse()
             self._of_run[start, end] = found
         self._todo[unit] = found
+        self._threads[unit] = threads
 
     def follow(self, unit: int, before: int | None = None) -> None:
         """The instructions of the run have been executed: all, or those before one."""
@@ -62,7 +88,13 @@ class Flow:
         else:
             now = [s for s in todo if s[0] < before]
             self._todo[unit] = todo[len(now) :]
-        self._tags[unit].follow([step for _, step in now])
+        threads = self._threads[unit]
+        steps = []
+        for _, step, still in now:
+            if step.choice is not None:
+                step = step.taken(self._predicates[step.choice.predicate, threads] if still else None)
+            steps.append(step)
+        self._tags[unit].follow(steps)
 
     # ---- products ----
 
@@ -81,7 +113,7 @@ class Flow:
         """A product is issued: what its accumulator holds from now on. Raises WrongTileError."""
         self.follow(unit, pc)
         tags = self._tags[unit]
-        before = self._accumulated(tags, accumulator) if accumulate else None
+        before, known = self._accumulated(tags, accumulator) if accumulate else (None, True)
         b = self._operand(right, own, loads)
         steps = slice(0, 0)
         a: Axes | Value | None
@@ -94,10 +126,10 @@ class Flow:
                 a, steps = self._written(left[0], own)
         value = None
         if a is not None and b is not None:
-            value = self.values.product(a, b, steps, before, pc)
+            value = self.values.product(a, b, steps, before, pc, known)
         if value is not before or value is None:
             for n, register in enumerate(accumulator.tolist()):
-                tags.put((32, register), 0 if value is None else tag(value.number, ELEMENT, n))
+                tags.put((32, register), UNKNOWN if value is None else tag(value.number, ELEMENT, n))
 
     def _operand(self, operand: tuple[Descriptor, Tile | None], own: int, loads: Sequence[Load]) -> Axes | None:
         descriptor, tile = operand
@@ -136,20 +168,19 @@ class Flow:
             raise WrongTileError("rows or columns of the factor that threads wrote are not in their order")
         return self.values.all[number], slice(_BLOCK * first, _BLOCK * (first + grid.shape[1]))
 
-    def _accumulated(self, tags: Tags, accumulator: Array) -> Value | None:
-        """The value that is added to; None for zeros, scaled by rows or not, and for what is not known. Raises
-        WrongTileError."""
+    def _accumulated(self, tags: Tags, accumulator: Array) -> tuple[Value | None, bool]:
+        """The value that is added to, and whether that is sure; no value for zeros, scaled by rows or not, and for
+        what is not known. Raises WrongTileError."""
         found = [tags.get((32, register)) for register in accumulator.tolist()]
         if not any(found):
-            return None
-        held = [fields(t) for t in found if t]
-        if UNKNOWN in found or all(kind == ROW for _, kind, _ in held):
-            return None  # a number a row is what has become of zeros
-        value, _, _ = held[0]
+            return None, True
+        if UNKNOWN in found or not all(found) or all(fields(t)[1] == ROW for t in found):
+            return None, False  # a number a row is what has become of zeros
+        value, _, _ = fields(found[0])
         first = tag(value, ELEMENT, 0)
         if found != list(range(first, first + len(found))):
             raise WrongTileError("the accumulator's registers are not those of one product in their order")
-        return self.values.all[value]
+        return self.values.all[value], True
 
     # ---- stores ----
 

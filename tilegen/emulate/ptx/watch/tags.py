@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilegen.emulate.ptx.module import Immediate, Instruction, Operand, Pair, Register, Vector
+from tilegen.emulate.ptx.module import Immediate, Instruction, Not, Operand, Pair, Register, Vector
+from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.watch.values import Values
 
 #: Kinds of tags: element i of an accumulator; elements 2 i and 2 i + 1, packed; a number of row half i; something of
@@ -36,11 +37,32 @@ def fields(t: int) -> tuple[int, int, int]:
 @dataclass(frozen=True)
 class Step:
     """What an instruction does to tags: "merge" sources, "select" one of two, "pack" two, "quad" (what another lane of
-    the quad has), or "clear": nobody knows."""
+    the quad has), "hide" an element behind a number, "keep" what there was, or "clear": nobody knows. `choice`: what
+    it does instead where its predicate is the same for all threads."""
 
     how: str
     to: tuple[Key, ...]
     sources: tuple[Key, ...]
+    choice: Choice | None = None
+
+    def taken(self, holds: Array | None) -> Step:
+        """The same where the predicate holds for some threads as `holds` says; None: that is not known."""
+        if self.choice is None:
+            return self
+        if holds is None:
+            return Step("clear", self.to, ())
+        if holds.all():
+            return self.choice.yes
+        return self if holds.any() else self.choice.no
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is done where the predicate of this index holds, and where it does not."""
+
+    predicate: int
+    yes: Step
+    no: Step
 
 
 def steps_of(instruction: Instruction, constants: Mapping[Key, int]) -> Step | None:
@@ -68,9 +90,35 @@ def steps_of(instruction: Instruction, constants: Mapping[Key, int]) -> Step | N
         if len(sources) == 2 and sources[0][0] == 16:
             return Step("pack", to, sources[::-1])
         return Step("clear", to, sources)
+    if op == "selp" and instruction.guard is None:
+        return Step("select", to, sources, _of_select(to, rest, constants))
     if instruction.guard is not None:
-        sources += to
-    return Step("select" if op == "selp" or instruction.guard is not None else "merge", to, sources)
+        return Step("select", to, sources + to, _of_guard(instruction, Step("merge", to, sources)))
+    return Step("merge", to, sources)
+
+
+def _of_select(to: tuple[Key, ...], operands: Sequence[Operand], constants: Mapping[Key, int]) -> Choice | None:
+    predicate = operands[2]
+    negated = isinstance(predicate, Not)
+    register = predicate.operand if isinstance(predicate, Not) else predicate
+    if not isinstance(register, Register):
+        return None
+    keys = [_keys(o) for o in operands[:2]]
+    numbers = [
+        o.value if isinstance(o, Immediate) else constants.get(k[0]) if k else None
+        for o, k in zip(operands, keys, strict=False)
+    ]
+    sides = []
+    for number, own, other in zip(numbers, keys, keys[::-1], strict=True):
+        hides = number is not None and number != 0  # accumulators begin with zeros, and masks are no zeros
+        sides.append(Step("hide", to, other) if hides else Step("merge", to, own if number is None else ()))
+    return Choice(register.index, *(sides[::-1] if negated else sides))
+
+
+def _of_guard(instruction: Instruction, done: Step) -> Choice | None:
+    assert instruction.guard is not None
+    sides = (done, Step("keep", done.to, ()))
+    return Choice(instruction.guard.index, *(sides[::-1] if instruction.guard_negated else sides))
 
 
 def _keys(operand: Operand) -> tuple[Key, ...]:
@@ -102,6 +150,13 @@ class Tainted:
             if len(reached) == size:
                 break
         self.steps = {n: s for n, s in steps if not reached.isdisjoint(s.to)}
+
+
+def predicates_of(instruction: Instruction) -> frozenset[int]:
+    """The predicates that an instruction may write."""
+    first = instruction.operands[0] if instruction.operands else None
+    named = (first.first, first.second) if isinstance(first, Pair) else (first,)
+    return frozenset(o.index for o in named if isinstance(o, Register) and o.width == 1)
 
 
 def _constants(code: Sequence[Instruction]) -> dict[Key, int]:
@@ -156,6 +211,11 @@ class Tags:
                 t = tags.get(step.sources[0], _NONE)
                 value, kind, index = fields(t)
                 result = tag(value, ROW, _half(kind, index)) if t > UNKNOWN and kind != MIXED else t
+            elif step.how == "keep":
+                continue
+            elif step.how == "hide":
+                t = max((tags.get(source, _NONE) for source in step.sources), default=_NONE)
+                result = t if t <= UNKNOWN or fields(t)[1] == ELEMENT else _NONE
             elif step.how == "select":
                 result = self._select([t for s in step.sources if (t := tags.get(s, _NONE))])
             else:
@@ -186,6 +246,8 @@ class Tags:
         together = kind == other_kind == ELEMENT and index % 2 == 0 and other_index == index + 1
         if together and self._values.agree(value, other, True):
             return tag(value, PACKED, index // 2)
+        if {kind, other_kind} == {ROW, ELEMENT}:
+            return UNKNOWN  # one of them may be a number that stands for an element
         return tag(value, MIXED, 0)
 
     def _merge(self, one: int, other: int) -> int:

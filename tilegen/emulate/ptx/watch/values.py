@@ -36,9 +36,12 @@ class Values:
         self.all: list[Value] = []
         self._agree: dict[tuple[int, int, bool], bool] = {}
 
-    def product(self, left: Axes | Value, right: Axes, steps: slice, before: Value | None, pc: int) -> Value:
+    def product(
+        self, left: Axes | Value, right: Axes, steps: slice, before: Value | None, pc: int, known: bool = True
+    ) -> Value:
         """The value of a product, added to `before` if there is one. left: an operand in shared memory, or a value in
-        registers whose columns `steps` are contracted. Raises WrongTileError where they do not belong together."""
+        registers whose columns `steps` are contracted. known: whether without `before` zeros are added to, else
+        nothing is known of the whole sum. Raises WrongTileError where they do not belong together."""
         if isinstance(left, Axes):
             rows, along, uniform, name = left.across, left.along, dict(left.uniform), left.tile
         else:
@@ -63,7 +66,7 @@ class Values:
                     )
             value = before
         else:
-            value = Value(len(self.all), dict(rows), dict(right.across), uniform, {}, pc)
+            value = Value(len(self.all), dict(rows), dict(right.across), uniform, {}, pc, not known)
             self.all.append(value)
         for axis, positions in along.items():
             value.folded.setdefault(axis, []).append(positions)

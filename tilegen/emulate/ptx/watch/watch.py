@@ -70,7 +70,8 @@ class Watch:
     def begin(self, cluster: Cluster) -> None:
         """A new cluster of CTAs, or a single one: nobody knows anything, and nothing was written."""
         if self.flow is None and self.context.declared is not None:
-            self.flow = Flow(self.context.declared, self.context, self.machine.program.code)
+            machine = self.machine
+            self.flow = Flow(self.context.declared, self.context, machine.program.code, machine.predicates)
         warps = -(-self.machine.threads // WARP)
         self.mbarriers = cluster.mbarriers
         units = -(-self.machine.threads // WARPGROUP)
@@ -166,7 +167,8 @@ class Watch:
         flight = self._flights[unit.base // 128]
         flight.touched |= mask
         if self.flow is not None and group.bits & 1:
-            self.flow.run(unit.base // WARPGROUP, run.start, run.end + (run.control is not None))
+            end = run.end + (run.control is not None)
+            self.flow.run(unit.base // WARPGROUP, run.start, end, unit.lanes(group.bits).threads)
         if flight.flying & mask:
             warps = [w - unit.base // WARP for w, _ in self._warps(unit, group.bits)]
             for at in range(run.start, run.end + (run.control is not None)):
