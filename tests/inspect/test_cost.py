@@ -85,3 +85,29 @@ def test_tiles_that_ctas_load_together_say_so(tmp_path: Path) -> None:
     assert (a["ways"][0]["mover"], b["ways"][0]["mover"]) == ("TMA", "TMA, 2 CTAs together")
     assert b["ways"][0]["detail"]["TMA instructions, of all warps"] == 2  # of 4 boxes
     assert b["ways"][0]["bytes"] == 2 * a["ways"][0]["bytes"]
+
+
+BEFORE = """kernel before {
+  size   M, N
+  input  X: bf16[M, N]
+  output Y: bf16[M, N] else 0
+  axis   i in M, j in N
+  domain i: i >= 5
+  tile x[i, j] = X[i - 5, j]
+  Y[i, j] = x[i, j]
+}
+"""
+
+
+@pytest.mark.parametrize("machine", ["mls", "sm_80"])
+def test_a_machine_that_does_not_take_the_spec_is_left_out_and_says_why(machine: str, tmp_path: Path) -> None:
+    spec, why = SAMPLES / "fa3_varlen.tile", "this is not built for sm_80: sequences of different lengths"
+    if machine == "mls":
+        spec, why = tmp_path / "before.tile", "this is not built for mls: tile x, which can begin before its tensor"
+        spec.write_text(BEFORE)
+    shown = CliRunner().invoke(main, ["cost", str(spec)])
+    assert shown.exit_code == 0, shown.output
+    assert f"{machine} is left out: {why}" in shown.stdout
+    data = json.loads(CliRunner().invoke(main, ["cost", str(spec), "--json"]).stdout)
+    assert data["left_out"] == {machine: why}
+    assert {w["machine"] for t in data["tiles"] for w in t["ways"]} == {"hopper", "sm_80", "mls"} - {machine}

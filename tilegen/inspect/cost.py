@@ -135,16 +135,16 @@ class Emitted:
         return {m.tile: _emitted(m, self.plan) for m in movings(program, self.plan, self.code)}
 
 
-def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt, sm_80: Emitted | None) -> tuple[TileCost, ...]:
-    """Every tile that the machines hold in shared memory. sm_80: None for what is not built for it."""
+def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt | None, sm_80: Emitted | None) -> tuple[TileCost, ...]:
+    """Every tile that the machines hold in shared memory. built, sm_80: None for what is not built for them."""
     plan = hopper.plan
     emitted, by_threads = hopper.movements(program), sm_80.movements(program) if sm_80 else {}
     found = []
     for move in program.moves:
         buffer = next((b for b in plan.buffers if b.name == move.name), None)
-        ring = next((r for r in built.plan.rings if r.tile == move.name), None)
+        ring = next((r for r in built.plan.rings if r.tile == move.name), None) if built else None
         loads = _fill(plan, move.name)
-        if buffer is None or ring is None:
+        if buffer is None or (built and ring is None):
             continue
         rank = len(program.tensor(move.tensor).dims)
         parts = buffer.parts
@@ -156,11 +156,11 @@ def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt, sm_80: Emitted
                 move.span.line,
                 _shape(plan, move.name),
                 _shape(sm_80.plan, move.name) if sm_80 else "",
-                f"{ring.rows} x {ring.cols}",
+                f"{ring.rows} x {ring.cols}" if ring else "",
                 (
                     *_on_hopper(emitted.get(move.name), loads, moved_bytes, rank),
                     *([by_threads[move.name]] if move.name in by_threads else []),
-                    _matrix_loads(built, move.name),
+                    *([_matrix_loads(built, move.name)] if built else []),
                 ),
             )
         )
