@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import tilegen
-from tests.passes.specs import SAMPLES
+from tests.passes.specs import SAMPLES, loaded, text_of
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.machines import MACHINES
 from tilegen.oracle import batch_axes, compare, evaluate, poisoned, random_inputs, scalar_values
-from tilegen.runtime.compiler import compiled_for
+from tilegen.passes.pipeline import lower
+from tilegen.runtime.compiler import assemble, compiled_for, emit
 from tilegen.runtime.kernel import Kernel
 from tilegen.targets.hopper.nvrtc import compile_cuda
 from tilegen.targets.hopper.sass import disassemble, parse_sass
@@ -63,6 +64,14 @@ def right(k: Kernel, sizes: dict[str, int], seed: int = 0) -> None:
 @pytest.mark.parametrize(("M", "N", "K"), [(1, 8, 8), (137, 136, 200), (257, 72, 64), (64, 8, 0)])
 def test_products(M: int, N: int, K: int) -> None:
     right(kernel("gemm"), {"M": M, "N": N, "K": K})
+
+
+@pytest.mark.parametrize(("D", "schedule"), [(48, ""), (56, ""), (256, "stages k 1, v 2")])
+def test_steps_that_keep_all_their_values_in_registers(D: int, schedule: str) -> None:
+    text = text_of("fa3_fwd")
+    text = f"{text[: text.rindex('}')]} schedule sm_80 {{ {schedule} }} }}" if schedule else text
+    plan = lower(loaded(text, D=D, causal=True), "sm_80")
+    assert assemble(plan, emit(plan), "worker").diagnostics == ()
 
 
 def test_products_by_warps_of_16_rows() -> None:

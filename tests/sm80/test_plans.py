@@ -68,6 +68,8 @@ def test_blocks_are_smaller_where_there_is_no_room() -> None:
     small, large = (next(b for b in planned("fa3_fwd", D=D).buffers if b.name == "k") for D in (128, 256))
     assert (small.rows, small.stages) == (128, 2)
     assert (large.rows, large.stages) == (32, 2)
+    deep = {b.name: (b.rows, b.stages) for b in planned("fa3_fwd", "stages k 1, v 2", D=256, causal=True).buffers}
+    assert (deep["k"], deep["v"]) == ((32, 1), (32, 2))
 
 
 def test_warps_have_as_many_rows_as_registers_allow() -> None:
