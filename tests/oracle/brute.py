@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Any] = {
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
+    "div_rn": lambda a, b: a / b,
     "neg": lambda a: -a,
     "and": lambda a, b: bool(a) and bool(b),
     "or": lambda a, b: bool(a) or bool(b),

@@ -166,15 +166,15 @@ def test_what_may_overflow_its_type_may_be_infinite() -> None:
 
 
 F32: dict[str, Any] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
-    "max": np.maximum, "min": np.minimum, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "div_rn": np.divide,
+    "neg": np.negative, "abs": np.abs, "max": np.maximum, "min": np.minimum, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "sqrt": np.sqrt, "rsqrt": lambda x: np.float32(1) / np.sqrt(x), "tanh": np.tanh, "floor": np.floor,
     "sigmoid": lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
     "erf": lambda x: np.vectorize(math.erf, otypes=[np.float32])(x),
     "pow": lambda x, y: np.exp2(y * np.log2(x)),
 }  # fmt: skip
 POSITIVE = {"log", "log2", "sqrt", "rsqrt", "pow"}
-BINARY = {"add", "sub", "mul", "div", "max", "min", "pow"}
+BINARY = {"add", "sub", "mul", "div", "div_rn", "max", "min", "pow"}
 
 
 @settings(max_examples=60, deadline=None)

@@ -577,6 +577,7 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
+    "div_rn": np.divide,
     "neg": np.negative,
     "fma": lambda a, b, c: np.float64(a) * np.float64(b) + np.float64(c),
     "ex2": np.exp2,

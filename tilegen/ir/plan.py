@@ -353,7 +353,8 @@ class Past:
 
 @dataclass(frozen=True)
 class Compute:
-    """op: add sub mul div neg fma(a, b, c) · ex2 lg2 rcp sqrt rsqrt tanh tanh_approx erf abs floor min max pow ·
+    """op: add sub mul neg fma(a, b, c) · div (within 2 units) · div_rn (rounded to nearest) ·
+    ex2 lg2 rcp sqrt rsqrt tanh tanh_approx erf abs floor min max pow ·
     eq ne lt le gt ge and or not · select(c, a, b) · round(x) to `dtype` and back ·
     ratio(a, b): a / b, 0 where b is 0"""
 

@@ -94,7 +94,8 @@ class Read:
 class Apply:
     """A scalar operation on its arguments.
 
-    op: add sub mul div neg (numbers) · eq ne lt le gt ge (comparisons) · and or not (truth values) ·
+    op: add sub mul div (within 2 units) div_rn (a quotient rounded to nearest) neg (numbers) ·
+    eq ne lt le gt ge (comparisons) · and or not (truth values) ·
     select(condition, then, else) · exp exp2 log log2 sqrt rsqrt tanh tanh_approx abs floor min max pow erf sigmoid
     """
 

@@ -38,7 +38,7 @@ from tilegen.ir.uniform import condition_text
 _INFIX = {
     "or": ("or", 1), "and": ("and", 2),
     "lt": ("<", 4), "le": ("<=", 4), "gt": (">", 4), "ge": (">=", 4), "eq": ("==", 4), "ne": ("!=", 4),
-    "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6),
+    "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6), "div_rn": ("/", 6),
 }  # fmt: skip
 _PREFIX = {"not": ("not ", 3), "neg": ("-", 7)}
 _ATOM = 8
@@ -182,7 +182,7 @@ def _expr(expr: Expr) -> tuple[str, int]:
         case Apply(op, (left, right)) if op in _INFIX:
             sign, level = _INFIX[op]
             # comparisons do not chain here; - and / are not associative
-            tighter = level if op in ("or", "and", "add", "sub", "mul", "div") else level + 1
+            tighter = level if op in ("or", "and", "add", "sub", "mul", "div", "div_rn") else level + 1
             return f"{_within(left, tighter)} {sign} {_within(right, level + 1)}", level
         case Apply(op, (operand,)) if op in _PREFIX:
             sign, level = _PREFIX[op]

@@ -31,7 +31,7 @@ from tilegen.ir.walk import parts, subexpressions
 FOLD_KINDS = {"sum": 1, "max": 1, "min": 1, "expsum": 2, "softmax": 1, "logsumexp": 1}
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _ARITY = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", "and", "or", *COMPARISONS), 2),
+    **dict.fromkeys(("add", "sub", "mul", "div", "div_rn", "min", "max", "pow", "and", "or", *COMPARISONS), 2),
     **dict.fromkeys(
         (
             "neg",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilegen.ir.dtypes import DType
+from tilegen.ir.whole import LARGEST_EXACT
 from tilegen.oracle.field import CastError, Field, together
 from tilegen.oracle.named import Array, Axes, expand
 from tilegen.oracle.rounding import (
@@ -57,6 +58,15 @@ def loosened(x: Field, error: Array, axes: Axes) -> Field:
     return Field(x.axes, x.value, proper(x.bound + expand(error, axes, x.axes), x.value), x.cast)
 
 
+def kept_whole(x: Field, *args: Field) -> Field:
+    """`x`, a whole number by its form, made of `args`: without an error where they have none, as f32 holds every whole
+    number up to 2**24."""
+    exact = np.abs(x.value) <= LARGEST_EXACT
+    for arg in args:
+        exact = exact & (expand(arg.error, arg.axes, x.axes) == 0)
+    return Field(x.axes, x.value, np.where(exact, 0.0, x.bound), x.cast)
+
+
 def reciprocal(x: Field) -> Field:
     """1 / x."""
     return _divide(Field.exact(x.axes, np.ones((1,) * x.value.ndim)), x)
@@ -95,11 +105,31 @@ def _divide(x: Field, y: Field) -> Field:
     return Field(x.axes, value, proper(bound, value), joined)
 
 
+def _divide_rounded(x: Field, y: Field) -> Field:
+    """Of two numbers that f32 holds, known exactly, what rounding to nearest gives: that a whole quotient is exact, and
+    any other of whole numbers up to 2**24 stays below the next, is what floors and comparisons rely on."""
+    quotient = _divide(x, y)
+    held = (x.error == 0) & (y.error == 0) & _in_f32(x.value) & _in_f32(y.value)
+    moved = np.abs(quotient.value.astype(np.float32).astype(np.float64) - quotient.value)
+    bound = np.where(held, moved, quotient.bound)
+    return Field(x.axes, quotient.value, proper(bound, quotient.value), quotient.cast)
+
+
+def _in_f32(value: Array) -> Array:
+    same: Array = value == value.astype(np.float32)
+    return same
+
+
 def _negate(x: Field) -> Field:
     return Field(x.axes, -x.value, x.bound, x.cast)
 
 
-_PRODUCTS: dict[str, Callable[..., Field]] = {"mul": _multiply, "div": _divide, "neg": _negate}
+_PRODUCTS: dict[str, Callable[..., Field]] = {
+    "mul": _multiply,
+    "div": _divide,
+    "div_rn": _divide_rounded,
+    "neg": _negate,
+}
 
 
 # ---- functions of one argument -----------------------------------------------------------------------

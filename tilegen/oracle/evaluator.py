@@ -25,7 +25,8 @@ from tilegen.ir.tile import (
     TileProgram,
 )
 from tilegen.ir.walk import subexpressions
-from tilegen.oracle.arithmetic import apply, cast, loosened, reciprocal
+from tilegen.ir.whole import is_whole
+from tilegen.oracle.arithmetic import apply, cast, kept_whole, loosened, reciprocal
 from tilegen.oracle.domain import Domain
 from tilegen.oracle.field import Field
 from tilegen.oracle.folds import Folded, fold_expsum, fold_extreme, fold_sum, logsumexp, weights
@@ -82,7 +83,7 @@ class Evaluator:
                 for arg, factor in zip(args, reversed(fields), strict=False):
                     if op == "mul" and arg.dtype is DType.I32 and _has_position(arg):
                         field = loosened(field, POSITIONS * ULP * np.abs(factor.value), factor.axes)
-                return field
+                return kept_whole(field, *fields) if is_whole(expr) else field
             case Cast(value, dtype):
                 return cast(self.expr(value, box), dtype)
             case Fold():

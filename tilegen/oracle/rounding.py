@@ -9,6 +9,8 @@ What an implementation may do, and what each costs here:
   computed as 2**(x * log2 e), whose argument is rounded too. tanh keeps within TANH, relative to its value,
   and tanh_approx within what PTX states for `tanh.approx`.
   Results under the smallest normal f32 may be zero.
+- *Whole numbers*: what has the form of one (`ir.whole`) is exact up to 2**24 where its arguments are, and a division
+  of two such numbers is rounded to nearest, so that its floor is theirs over the reals.
 - *Positions*: a factor times a whole-number expression of positions may be taken apart into what is the same for a
   block and what varies inside it, at most POSITIONS positions: a unit of the factor for each of them.
 - *Sums*: `summation_error`. An f32 sum of n terms makes n roundings, to nearest, each at most half a unit of a

@@ -126,7 +126,7 @@ def positive(expr: Expr, program: TileProgram) -> bool:
         return (scalar.constraint.op == ">" and scalar.constraint.bound >= 0) or (
             scalar.constraint.op == ">=" and scalar.constraint.bound > 0
         )
-    if isinstance(expr, Apply) and expr.op in ("mul", "div", "sqrt", "rsqrt"):
+    if isinstance(expr, Apply) and expr.op in ("mul", "div", "div_rn", "sqrt", "rsqrt"):
         return all(positive(a, program) for a in expr.args)
     return False
 
@@ -150,7 +150,7 @@ def simplify(expr: Expr) -> Expr:
     if len(values) == len(expr.args):
         if expr.op in _CONSTANT:
             return Number(_CONSTANT[expr.op](*values), expr.dtype, expr.span)
-        if expr.op == "div" and values[1] != 0:
+        if expr.op in ("div", "div_rn") and values[1] != 0:
             return Number(values[0] / values[1], expr.dtype, expr.span)
     if expr.op == "mul":
         a, b = expr.args
@@ -158,7 +158,7 @@ def simplify(expr: Expr) -> Expr:
             return b
         if isinstance(b, Number) and b.value == 1:
             return a
-    if expr.op == "div" and isinstance(expr.args[1], Number) and expr.args[1].value == 1:
+    if expr.op in ("div", "div_rn") and isinstance(expr.args[1], Number) and expr.args[1].value == 1:
         return expr.args[0]
     return expr
 

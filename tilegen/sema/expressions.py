@@ -13,6 +13,7 @@ from tilegen.diagnostics.catalogue import Code
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
 from tilegen.ir.tile import Apply, Cast, Expr, Fold, Number, Position, Read, Symbol
+from tilegen.ir.whole import is_whole, rounded
 from tilegen.sema import affine
 from tilegen.sema.axes import check_extents
 from tilegen.sema.builtins import FOLDS, FUNCTIONS, Function
@@ -111,7 +112,7 @@ class Elaborator:
     def _compare(self, operands: tuple[ast.Expr, ...], ops: tuple[str, ...], span: Span) -> Expr:
         values = [self.number(o) for o in operands]
         pairs = [
-            Apply(_COMPARE[op], (a, b), DType.BOOL, a.span.until(b.span))
+            Apply(_COMPARE[op], (rounded(a), rounded(b)), DType.BOOL, a.span.until(b.span))
             for op, a, b in zip(ops, values[:-1], values[1:], strict=True)
         ]
         result = pairs[0]
@@ -225,7 +226,12 @@ class Elaborator:
 
 
 def apply(op: str, args: tuple[Expr, ...], span: Span) -> Apply:
-    """`op` on numbers, with the type that arithmetic gives it; whole literals beside f32 become f32."""
+    """`op` on numbers, with the type that arithmetic gives it; whole literals beside f32 become f32. A division of
+    whole numbers, or under a floor, is one that is rounded to nearest."""
+    if op == "div" and all(map(is_whole, args)):
+        op = "div_rn"
+    if op == "floor":
+        args = tuple(map(rounded, args))
     values = args[1:] if op == "select" else args
     dtypes = {a.dtype for a in values}
     if len(dtypes) > 1 or op not in _KEEP_INTEGERS | {"select"}:

@@ -29,7 +29,9 @@ KEPT_ITEM = 500  # the same, where one CTA works through many items and loads ah
 SHOWN = {1: 0.6, 2: 0.35, 3: 0.2, 4: 0.15}  # by warpgroups: the part of the other units' time that is not hidden
 SHOWN_IN_TURNS = 0.6  # of that, where warpgroups take turns at the products
 TAILS = 1.08  # of items of different lengths that are not dealt longest first
-_SPECIAL = frozenset({"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "tanh_approx", "sigmoid", "erf", "div"})
+_SPECIAL = frozenset(
+    {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "tanh_approx", "sigmoid", "erf", "div", "div_rn"}
+)
 
 
 def cycles(s: Scheduled, extents: Mapping[str, int], sms: int) -> float:

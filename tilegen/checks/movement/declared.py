@@ -29,7 +29,7 @@ _OPS: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "eq": np.equal,
     "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "neg": np.negative, "abs": np.abs,
-    "select": np.where, "div": np.divide, "floor": np.floor,
+    "select": np.where, "div": np.divide, "div_rn": np.divide, "floor": np.floor,
 }  # fmt: skip
 
 

@@ -29,7 +29,8 @@ _ORDER = {POSITIVE: 0, FINITE_LIVE: 1, LIVE: 2, NAN: 3, FINITE: 4, OWN: 5, NEIGH
 _PICKS = ("max", "min")
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _FUNCTIONS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "div_rn": np.divide,
+    "neg": np.negative, "abs": np.abs,
     "rcp": np.reciprocal, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "exp2": np.exp2, "log2": np.log2,
     "ex2": np.exp2, "lg2": np.log2, "max": np.maximum, "min": np.minimum, "round": np.positive, "eq": np.equal,
     "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,

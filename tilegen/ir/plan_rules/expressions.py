@@ -11,7 +11,7 @@ ARITY = {
     **dict.fromkeys(
         ("neg", "ex2", "lg2", "rcp", "sqrt", "rsqrt", "tanh", "tanh_approx", "erf", "abs", "floor", "not", "round"), 1
     ),
-    **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", "and", "or", "ratio"), 2),
+    **dict.fromkeys(("add", "sub", "mul", "div", "div_rn", "min", "max", "pow", "and", "or", "ratio"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
     **dict.fromkeys(("fma", "select"), 3),
 }

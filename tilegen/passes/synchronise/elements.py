@@ -20,6 +20,7 @@ _SAME = frozenset(
         "sub",
         "mul",
         "div",
+        "div_rn",
         "neg",
         "min",
         "max",

@@ -32,6 +32,7 @@ _CALLS = {  # what CUDA provides
     "add": "__fadd_rn",
     "sub": "__fsub_rn",
     "mul": "__fmul_rn",
+    "div_rn": "__fdiv_rn",
     "fma": "fmaf",
     "abs": "fabsf",
     "floor": "floorf",

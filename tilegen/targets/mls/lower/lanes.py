@@ -263,6 +263,8 @@ class Lanes:
             return self._extreme(e.op, *args)
         if e.op in ("div", "ratio"):
             return self._quotient(e.op, *args)
+        if e.op == "div_rn":
+            return self._rounded_quotient(*args)
         if e.op == "tanh_approx":
             return self._apply("v_tanh_f32", *args)
         if e.op == "tanh":
@@ -320,6 +322,24 @@ class Lanes:
                 w.op("v_cndmask_b32", inverse, inverse, number(0.0), empty)
         self.free(a, b)
         return inverse
+
+    def _rounded_quotient(self, a: Operand, b: Operand) -> VGPR:
+        """Rounded to nearest: the reciprocal, and then the quotient, each mended by what is left of the product. Where
+        that is no number (a divisor of 0, an infinite side) the quotient stands as it is."""
+        w = self.w
+        quotient = w.vector()
+        with w.vector_scratch(1) as inverse, w.vector_scratch(1) as rest, w.scratch(2) as lost:
+            w.op("v_rcp_f32", inverse, b)
+            w.op("v_mul_f32", quotient, a, inverse)
+            w.op("v_fma_f32", rest, _negated(b), inverse, number(1.0))
+            w.op("v_fma_f32", inverse, rest, inverse, inverse)
+            for _ in range(2):
+                w.op("v_fma_f32", rest, _negated(b), quotient, a)
+                w.op("v_fma_f32", rest, rest, inverse, quotient)
+                w.op("v_cmp_u_f32", lost, rest, rest)
+                w.op("v_cndmask_b32", quotient, rest, quotient, lost)
+        self.free(a, b)
+        return quotient
 
     def _polynomial(self, make: object, x: Operand) -> VGPR:
         assert callable(make)
