@@ -77,6 +77,7 @@ BINARY: dict[str, tuple[Callable[[F64, F64], F64], float]] = {
     "sub": (np.subtract, 0.5),
     "mul": (np.multiply, 0.5),
     "div": (np.divide, 2),
+    "div_rn": (np.divide, 0.5),
     "min": (np.minimum, 0),
     "max": (np.maximum, 0),
     "pow": (np.power, 8),
@@ -138,6 +139,14 @@ def test_dividing_by_a_uniform_value_costs_a_product() -> None:
     assert "const float t_rcp = reciprocal(t);" in text
     assert "__fmul_rn(__fmul_rn(a[v], t_rcp), 0.125f)" in text
     assert "divide" not in text
+
+
+@pytest.mark.parametrize("divisor", [3.0, 41.0, 49.0])
+def test_a_division_rounded_to_nearest_is_no_product_with_a_reciprocal(divisor: float) -> None:
+    a = divisor * np.arange(1.0, 9.0)
+    for below in (Literal(divisor), Value("t")):
+        y = vector(apply("floor", apply("div_rn", A, below)), a, ONE[:8], t=divisor)
+        assert np.array_equal(y, np.arange(1.0, 9.0))
 
 
 @pytest.mark.parametrize(("name", "reference"), [("tanh", np.tanh), ("erf", np.vectorize(math.erf))])

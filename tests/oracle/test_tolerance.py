@@ -167,7 +167,8 @@ def test_what_may_overflow_its_type_may_be_infinite() -> None:
 
 F32: dict[str, Any] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "div_rn": np.divide,
-    "neg": np.negative, "abs": np.abs, "max": np.maximum, "min": np.minimum, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "neg": np.negative, "abs": np.abs, "max": np.maximum, "min": np.minimum,
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "sqrt": np.sqrt, "rsqrt": lambda x: np.float32(1) / np.sqrt(x), "tanh": np.tanh, "floor": np.floor,
     "sigmoid": lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
     "erf": lambda x: np.vectorize(math.erf, otypes=[np.float32])(x),
