@@ -396,6 +396,21 @@ def test_an_emulated_run_is_watched_unless_it_is_to_be_plain(monkeypatch: pytest
     assert asked == [{"watch": True, "seed": 3}, {"watch": False, "seed": None}]
 
 
+def test_an_output_that_nearly_anything_would_be_right_for_is_not_judged(tmp_path: Path) -> None:
+    spec = tmp_path / "k.tile"
+    spec.write_text("""kernel k { size M, N input X: f32[M, N] output Y: f32[M, N] output Z: f32[M, N]
+        tile x[i, j] = X[i, j]
+        at[i, j] = j / 2.5
+        Y[i, j] = where(at[i, j] * 2.5 == j, x[i, j], 0)
+        Z[i, j] = x[i, j] }""")
+    result = tilegen("run", spec, "--target", "mls", "--size", "M=4,N=40")
+    assert result.exit_code == 0
+    assert re.search(r"^Y .* unjudged *$", result.stdout, re.M)
+    assert re.search(r"^Z .* right *$", result.stdout, re.M)
+    assert "note: Y is not judged" in result.stdout.replace("\n", " ")
+    assert "note: Z" not in result.stdout
+
+
 # ---- inspect ---------------------------------------------------------------------------------------
 
 

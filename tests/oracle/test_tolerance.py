@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.oracle import emulated
 from tests.oracle.specs import spec
 from tilegen.ir.dtypes import DType
-from tilegen.oracle import Comparison, compare, evaluate, random_inputs
+from tilegen.oracle import Comparison, Result, compare, evaluate, random_inputs
 from tilegen.oracle.arithmetic import apply
 from tilegen.oracle.field import Field
 from tilegen.oracle.rounding import unit
@@ -211,3 +211,20 @@ def test_conditions_that_may_fall_either_way_allow_both() -> None:
     chosen = apply("select", (condition, a, b))
     assert chosen.value.tolist() == [3, 7, 3]
     assert chosen.bound.tolist() == [4, 0, 0]
+
+
+@pytest.mark.parametrize(("loose", "telling"), [(0, True), (1, True), (60, False), (100, False)])
+def test_what_is_allowed_as_much_as_it_is_large_tells_nothing(loose: int, telling: bool) -> None:
+    value = np.random.default_rng(4).standard_normal(100)
+    allowed = np.full(100, 1e-6)
+    allowed[:loose] = np.inf
+    found = compare(Result(value, allowed, np.ones(100, np.bool_), DType.F32), value, ())
+    assert found.right
+    assert found.telling == telling
+
+
+def test_few_points_that_matter_tell_nothing_of_the_others() -> None:
+    value = np.zeros(100)
+    value[::41] = 1.0
+    allowed = np.where(value, 1.0, 0.0)
+    assert not compare(Result(value, allowed, np.ones(100, np.bool_), DType.F32), np.zeros(100), ()).telling

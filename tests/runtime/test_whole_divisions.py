@@ -31,7 +31,7 @@ SPEC = """kernel every(R: 41 | 49 = 41) {
   part[i, j] = where(floor(j / P) == 1, x[i, j], 0)
   same[i, j] = where(3 * j / (2 * P) == 3, x[i, j], 0)
   cut[i, j] = floor(x[i, j] / R)
-  schedule sm_80 { block i 64, j 32  warp_rows 16 }
+  schedule sm_80 { block i 128, j 32  warp_rows 16 }
 }"""
 M, N = 5, 136
 SIZES = {"M": M, "N": N}

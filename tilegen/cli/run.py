@@ -37,6 +37,12 @@ from tilegen.runtime.sizes import MAX_SIZE
 from tilegen.sema.faults import suggestion
 
 
+_UNTELLING = (
+    "what rounding may do to it is as large as the output itself, so that wrong results would pass. A comparison or a "
+    "floor may stand where its argument can fall on either side: look at it on data that keep away from there"
+)
+
+
 @dataclass(frozen=True)
 class Judged:
     """One output: what was wanted, what came, and how the two compare."""
@@ -90,6 +96,9 @@ def print_judged(program: TileProgram, judged: Sequence[Judged], time: str) -> N
     """The table of outputs and the time; fails with RESULT_WRONG for each that is wrong."""
     out = stdout()
     out.print(table(["output", "error", "allowed", "‖out-ref‖/‖ref‖", "absolute", ""], [_row(j) for j in judged]))
+    for j in judged:
+        if j.comparison.right and not j.comparison.telling:
+            out.print(f"note: {j.name} is not judged: {_UNTELLING}", markup=False)
     out.print(time, markup=False)
     wrong = tuple(_wrong(program, j) for j in judged if not j.comparison.right)
     if wrong:
@@ -203,8 +212,14 @@ def _row(judged: Judged) -> list[object]:
         allowed,
         "" if c.relative is None else f"{c.relative:.2e}",
         f"{c.absolute:.2e}",
-        "right" if c.right else f"wrong ({c.mismatches} points not finite or not written)" if c.mismatches else "wrong",
+        _word(c),
     ]
+
+
+def _word(c: Comparison) -> str:
+    if c.right:
+        return "right" if c.telling else "unjudged"
+    return f"wrong ({c.mismatches} points not finite or not written)" if c.mismatches else "wrong"
 
 
 def _root_mean_square(result: Result) -> float:

@@ -10,6 +10,7 @@ from tilegen.oracle.named import Array
 from tilegen.oracle.outputs import Result
 
 Place = tuple[int, ...]
+TELLING = 0.5  # what is allowed, relative to the output, from which on it tells nothing of it
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Comparison:
     relative: the largest ||got - value|| / ||value|| (Frobenius) over the slices along the batch axes; None for an
     output with fewer than two other dimensions (such as LSE), for which absolute errors count.
     absolute: the largest |got - value|.
+    slack: ||allowed|| / ||value|| over those points, no point allowed more than the largest |value|; 0 where all are 0.
     mismatches: points where one side is NaN or infinite and the other is not the same, and points outside the domain
     that do not hold the `else` constant. mismatch_at: the first of them.
     """
@@ -27,6 +29,7 @@ class Comparison:
     worst_at: Place | None
     relative: float | None
     absolute: float
+    slack: float
     mismatches: int
     mismatch_at: Place | None
 
@@ -34,6 +37,11 @@ class Comparison:
     def right(self) -> bool:
         """Whether everything is as the spec allows."""
         return self.mismatches == 0 and self.worst <= 1.0
+
+    @property
+    def telling(self) -> bool:
+        """Whether an output that is `right` is known to be: nearly anything would be, if more were allowed."""
+        return self.slack <= TELLING
 
 
 def compare(result: Result, got: Array, batch_axes: tuple[int, ...]) -> Comparison:
@@ -60,9 +68,17 @@ def compare(result: Result, got: Array, batch_axes: tuple[int, ...]) -> Comparis
         worst_at=place,
         relative=_frobenius(error, np.where(counted, value, 0.0), batch_axes),
         absolute=float(error.max(initial=0.0)),
+        slack=_slack(allowed[counted], value[counted]),
         mismatches=int(np.count_nonzero(wrong)),
         mismatch_at=_first(wrong),
     )
+
+
+def _slack(allowed: Array, value: Array) -> float:
+    largest = float(np.abs(value).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    return float(np.linalg.norm(np.minimum(allowed / largest, 1.0)) / np.linalg.norm(value / largest))
 
 
 def _identical(got: Array, value: Array) -> Array:
