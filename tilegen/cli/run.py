@@ -36,7 +36,6 @@ from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.sizes import MAX_SIZE
 from tilegen.sema.faults import suggestion
 
-
 _UNTELLING = (
     "what rounding may do to it is as large as the output itself, so that wrong results would pass. A comparison or a "
     "floor may stand where its argument can fall on either side: look at it on data that keep away from there"
