@@ -64,6 +64,41 @@ def test_an_index_that_leaves_its_dimension_is_refused_where_no_clause_limits_it
     assert loaded(text.replace("C[i] =", "domain i: i > 0 and 2 * i >= M - 1 C[i] =")).domain
 
 
+SHIFTED = """kernel k { size N scalar lag: i32 >= 0 = 1 input X: f32[N] output Y: f32[N] else 0 axis i in N, j in N
+    domain i: i < N - 1 domain j: %s Y[j] = lag * X[%s] + max[i](X[i]) }"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "index", "got"),
+    [
+        ("j + 1 < N", "j + 8", "N + 6 at its highest"),
+        ("j < N - 1", "j + 5", "N + 3 at its highest"),
+        ("j - 8 < N", "j - 8", "-8 at its lowest"),
+        ("j >= 3", "j - 5", "-2 at its lowest"),
+        ("j >= 5 or j < N - 9", "j - 5", "-5 at its lowest"),
+        ("j >= 2 and j >= 3", "j - 5", "-3 at its lowest"),
+    ],
+)
+def test_a_domain_that_does_not_keep_an_index_inside_is_refused(condition: str, index: str, got: str) -> None:
+    assert [(d.code, d.got) for d in reported(SHIFTED % (condition, index))] == [("INDEX_RANGE", got)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("j >= 5", "j - 5"),
+        ("j > 4 and j < N - 1", "j - 5"),
+        ("j >= 7 or 5 <= j <= 6", "j - 5"),
+        ("j < N - 8", "j + 8"),
+        ("j + lag < N", "j + lag"),
+        ("not j < 5", "j - 5"),
+        ("2 * j >= 10", "j - 5"),
+    ],
+)
+def test_a_domain_that_keeps_an_index_inside_is_not(condition: str, index: str) -> None:
+    assert len(loaded(SHIFTED % (condition, index)).domain) == 2
+
+
 @pytest.mark.parametrize(
     ("last", "equation", "axes"),
     [
