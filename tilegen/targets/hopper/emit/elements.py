@@ -138,13 +138,16 @@ class ElementPrinter:
                 name = self._known[key] = self.names.give(key, f"{value}_pair")
                 self.before.append(f"const unsigned {name} = {pack}({value}, {value});")
             return self._known[key]
-        name = self.names.give(("both", e), "both")
-        value = self._float(e)
-        self.shared += [
-            f"float {name}[2];",
-            "#pragma unroll",
-            f"for (int v = 2 * pair; v < 2 * pair + 2; ++v) {name}[v % 2] = {value};",
-        ]
+        key = ("both", e)
+        if key not in self._known:
+            name = self._known[key] = self.names.give(key, "both")
+            value = self._float(e)
+            self.shared += [
+                f"float {name}[2];",
+                "#pragma unroll",
+                f"for (int v = 2 * pair; v < 2 * pair + 2; ++v) {name}[v % 2] = {value};",
+            ]
+        name = self._known[key]
         return f"{pack}({name}[0], {name}[1])"
 
     def _float(self, e: ElementExpr) -> str:
