@@ -25,7 +25,7 @@ from tilegen.ir import plan as ir
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import ParamValue, TileProgram
 from tilegen.oracle import compare, evaluate, random_inputs, scalar_values
-from tilegen.passes.pipeline import lower
+from tilegen.passes.pipeline import lower, to_scheduled
 
 ATTENTION = text_of("fa3_fwd")
 
@@ -396,6 +396,23 @@ def test_a_clause_of_one_fold_does_not_cut_another() -> None:
       Z[i] = max[j](z[i, j] * W[j])
     }"""
     agrees(*lowered(text), {"H": 3, "M": 100, "N": 136})
+
+
+@pytest.mark.parametrize("axes", ["b in B, m in M", "m in M, b in B"])
+def test_rows_by_default_are_no_axis_of_which_tiles_have_one_position(axes: str) -> None:
+    text = f"""kernel k(T: bf16 | f16 = bf16) {{
+      size B, M, N, K
+      input A: T[B, M, K]
+      input W: T[K, N]
+      output C: T[B, M, N]
+      axis {axes}, n in N, k in K
+      tile a[m, k] = A[b, m, k]
+      tile w[k, n] = W[k, n]
+      C[b, m, n] = T(sum[k](a[m, k] * w[k, n]))
+    }}"""
+    blocks = {r.axis: r.block for r in to_scheduled(loaded(text)).roles if r.role == "grid"}
+    assert blocks == {"b": 1, "m": 128, "n": 128}
+    agrees(*lowered(text), {"B": 2, "M": 140, "N": 72, "K": 72})
 
 
 # ---- the interpreter itself ----------------------------------------------------------------------------

@@ -125,18 +125,20 @@ def _reach(name: str, program: FoldedProgram) -> tuple[str, ...]:
 
 
 def _worker_axis(program: FoldedProgram, roles: tuple[AxisRole, ...], target: str) -> str:
-    """The rows: the grid axis of a product's first factor that its second lacks; without a product, the first
-    grid axis in the brackets of a tile. Sequences of different lengths are no rows."""
+    """The rows: the grid axis of a product's first factor that its second lacks, one that tiles hold several positions
+    of if there is any; without a product, the first grid axis in the brackets of a tile. Sequences of different lengths
+    are no rows."""
     grid = {r.axis for r in roles if r.role == "grid"}
     if program.tile.ragged:
         grid.discard(batch_axis(program.tile).name)
     parts = {a.name: {a.split.outer, a.split.inner} for a in program.tile.axes if a.split}
+    several = {axis for move in program.tile.moves for axis in move.index} | {r.axis for r in roles if r.block > 1}
     for op in program.ops:
         if isinstance(op, Product):
             other = set(_reach(op.b, program))
-            for axis in _reach(op.a, program):
-                if axis in grid and axis not in other and not parts.get(axis, set()) & other:
-                    return axis
+            own = [a for a in _reach(op.a, program) if a in grid and not {a, *parts.get(a, ())} & other]
+            if own:
+                return next((a for a in own if a in several), own[0])
     for move in program.tile.moves:
         for axis in move.index:
             if axis in grid:
