@@ -81,6 +81,19 @@ def over_rows(
 }}"""
 
 
+# The squared distance of each row of A to the nearest of C, without the part that the row of A has alone.
+NEAREST = """kernel k(T: bf16 | f16 = bf16) {
+  size M, N
+  input A: T[M, 64]
+  input C: T[N, 64]
+  output near: f32[M]
+  axis m in M, n in N, d in 64
+  tile a[m, d] = A[m, d]
+  tile c[n, d] = C[n, d]
+  near[m] = min[n](sum[d](c[n, d] * c[n, d]) - 2 * sum[d](a[m, d] * c[n, d]))
+}"""
+
+
 def product(a: str, b: str, value: str = "sum[k](a[m, k] * b[k, n])", more: str = "", out: str = "C: T[M, N]") -> str:
     """C = A B with other shapes or blocks."""
     return f"""kernel k(T: bf16 | f16 = bf16) {{
@@ -234,6 +247,7 @@ CASES: list[tuple[Code, str, str]] = [
         product("M, K", "K, N").replace("a[m, k] * b[k, n]", "a[m, k] * b[k, n] * k"),
         "a[m, k]",
     ),
+    (Code.TOO_MANY_DIRECTIONS, NEAREST, "c[n, d]"),
     (Code.INDEX_NOT_AFFINE_UNIT, over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[i, 2 * j]"), "2 * j"),
     (
         Code.INDEX_NOT_AFFINE_UNIT,
@@ -516,11 +530,14 @@ def test_the_cases_cover_the_section_of_the_catalogue() -> None:
     section = text[text.index("(tilegen.passes) ----") : text.index("# ---- plan and resources")]
     entries = set(re.findall(r"^    ([A-Z_]+) = Entry", section, re.M))
     assert len(entries) > 40
-    assert entries == {code.name for code, _, _ in CASES} | {"TARGET_UNSUPPORTED"}
+    assert entries == {code.name for code, _, _ in CASES} | {"TARGET_UNSUPPORTED", "MLS_COLUMN_OFFSET"}
 
 
 def test_refusals_name_what_they_speak_of() -> None:
     """Got and wanted stand where two things disagree, and a fix is offered for each."""
     d = refused(schedule_of(ATTENTION, "consumers 3 over i block i 128"))
     assert (d.got, d.wanted) == ("128", "192 (3 x 64 rows)")
+    d = refused(NEAREST)
+    assert d.message == "a value of `near` would run along too many axes at once: n, d"
+    assert d.wanted == "rows along m, and columns along one other axis"
     assert all(refused(text).fixes for _, text, _ in CASES[::7])

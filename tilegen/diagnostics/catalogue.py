@@ -315,8 +315,8 @@ class Code(enum.Enum):
         ),
     )
     TOO_MANY_DIRECTIONS = Entry(
-        "`{name}` would run along more than two axes in one tile: {axes}",
-        ("block all but two of them by 1",),
+        "{what} would run along too many axes at once: {axes}",
+        ("block those by 1 that are too many", "read a value without the rows from a tensor that another kernel writes"),
     )
     INDEX_NOT_AFFINE_UNIT = Entry(
         "an axis that a tile holds several positions of must index its dimension alone, with coefficient 1",

@@ -76,7 +76,7 @@ def _storage_without(kept: set[str], s: Scheduled) -> tuple[dict[str, str], set[
             op = s.op(name)
             if name in kept or not isinstance(op, Guarded | Weight | Elementwise) or _becomes_operand(op, s):
                 continue
-            shape = value_shape(op.axes, s, op.span, name)
+            shape = value_shape(op.axes, s, op.span, op.statement)
             if shape.layout != "acc":
                 continue
             for source in source_names(op):
@@ -86,7 +86,7 @@ def _storage_without(kept: set[str], s: Scheduled) -> tuple[dict[str, str], set[
                 held = root(source)
                 if out.get(name, held) != held:
                     continue
-                other = value_shape(before.axes, s, before.span, source)
+                other = value_shape(before.axes, s, before.span, before.statement)
                 if (other.layout, other.width) != (shape.layout, shape.width):
                     continue
                 if carried(before, stream) and isinstance(phase, Stream):

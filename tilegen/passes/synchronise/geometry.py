@@ -62,7 +62,9 @@ def value_shape(axes: tuple[str, ...], scheduled: Scheduled, span: Span, name: s
     rows = tuple(dict.fromkeys(r.axis for a in axes if (r := row_part(a, scheduled))))
     wide = [a for a in axes if row_part(a, scheduled) is None and extent_in_tile(a, scheduled) > 1]
     if len(wide) > 1:
-        fail(Code.TOO_MANY_DIRECTIONS, span, name=name, axes=", ".join([*rows, *wide]))
+        wanted = f"rows along {' and '.join(r.axis for r in row_axes(scheduled))}, and columns along one other axis"
+        what = f"a value of `{name}`"
+        fail(Code.TOO_MANY_DIRECTIONS, span, what=what, axes=", ".join([*rows, *wide]), wanted=wanted)
     return Shape(rows, wide[0] if wide else None, extent_in_tile(wide[0], scheduled) if wide else 1)
 
 
@@ -269,7 +271,9 @@ def _row_dims(move: Move, extents: list[int], scheduled: Scheduled) -> tuple[Row
         found.append((order.index(part.axis), RowDim(dim, axis, count, parts)))
     if len(found) > 1 and any(place < 0 for place, _ in found):
         axes = ", ".join(a for a in move.axes if extent_in_tile(a, scheduled) > 1)
-        fail(Code.TOO_MANY_DIRECTIONS, move.span, name=move.name, axes=axes)
+        wanted = f"columns, and beside them rows along {' and '.join(order)}, or along one other axis"
+        what = f"the tile `{move.name}`"
+        fail(Code.TOO_MANY_DIRECTIONS, move.span, what=what, axes=axes, wanted=wanted)
     return tuple(r for _, r in sorted(found, key=lambda f: f[0]))
 
 
