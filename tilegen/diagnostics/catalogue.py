@@ -316,7 +316,10 @@ class Code(enum.Enum):
     )
     TOO_MANY_DIRECTIONS = Entry(
         "{what} would run along too many axes at once: {axes}",
-        ("block those by 1 that are too many", "read a value without the rows from a tensor that another kernel writes"),
+        (
+            "block those by 1 that are too many",
+            "read a value without the rows from a tensor that another kernel writes",
+        ),
     )
     INDEX_NOT_AFFINE_UNIT = Entry(
         "an axis that a tile holds several positions of must index its dimension alone, with coefficient 1",
