@@ -24,8 +24,7 @@ from tilegen.checks.movement.check import check_movement
 from tilegen.checks.trials import check_all
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan_verify import verify
-from tilegen.passes.movers import program_of
-from tilegen.passes.pipeline import lower_all
+from tilegen.passes.pipeline import lower_all, program_of
 from tilegen.sema import load
 from tilegen.syntax.parsing import parse
 from tilegen.syntax.span import Source

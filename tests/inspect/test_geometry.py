@@ -209,10 +209,27 @@ def test_every_tile_of_every_sample_is_placed(sample: Path) -> None:
             assert tile.element.inside
 
 
+@pytest.mark.parametrize(("shift", "possible"), [(8, True), (3, False)])
+def test_tma_is_advised_for_what_it_takes(shift: int, possible: bool, tmp_path: Path) -> None:
+    spec = tmp_path / "back.tile"
+    text = (SAMPLES / "copy.tile").read_text(encoding="utf-8")
+    text = (
+        text[: text.index("schedule")]
+        .replace("X[i, j]", f"X[i, j + {shift}]")
+        .replace("X: T[M, N]", f"X: T[M, N + {shift}]")
+    )
+    spec.write_text(f"{text}schedule hopper {{ via x cp_async }} }}", encoding="utf-8")
+    told = fails(2, "explain", str(spec), "x")
+    assert ("`via x tma` in the schedule, in place of `via x cp_async`" in told) is possible
+    assert ("TMA cannot bring the tile x" in told) is not possible
+
+
 def test_mistakes_are_named() -> None:
     assert "did you mean `q`?" in fails(2, "explain", FA3, "qq", "--at", "i=0")
     assert "`k` is a tile of it" in fails(2, "explain", FA3, "K")
-    assert "NOT_BOXED" in fails(2, "explain", FA3, "LSE")
+    told = fails(2, "explain", FA3, "LSE")
+    assert "NOT_BOXED" in told and "LSE has one number a row" in told and "via LSE tma" not in told
+    assert "`via C tma` in the schedule\n" in fails(2, "explain", str(SAMPLES / "gemm.tile"), "C")
     assert "did you mean `j`?" in fails(2, "explain", FA3, "k", "--at", "J=3")
     assert "--at with it" in fails(2, "explain", FA3, "k", "--map")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=2048")

@@ -23,8 +23,7 @@ from tilegen.ir.tile import ParamValue
 from tilegen.ir.uniform import Sym, evaluate, op
 from tilegen.ir.variants import alignment, chosen, when
 from tilegen.oracle import random_inputs, scalar_values
-from tilegen.passes.movers import program_of
-from tilegen.passes.pipeline import lower, lower_all
+from tilegen.passes.pipeline import lower, lower_all, program_of
 
 GEMM = text_of("gemm")
 SMALL = "block m 128, n 64 consumers 2 over m stages a 3, b 3"
@@ -200,10 +199,49 @@ def test_columns_that_begin_elsewhere_narrow_the_copies(shift: int, width: int) 
     text = schedule_of(GEMM.replace("B[k, n]", f"B[k, n + {shift}]"), "block m 128, n 64, k 64 via b cp_async")
     program = loaded(text.replace("T[K, N]", f"T[K, N + {shift}]"))
     assert {o.width for _, _, o in all_operations(lower(program)) if isinstance(o, ir.CopyTile)} == {width}
+    plans = lower_all(program)
+    assert [{o.width for _, _, o in all_operations(p) if isinstance(o, ir.CopyTile)} for p in plans] == [
+        {w} for w in (16, 8, 4, 2) if w <= width
+    ]
+    assert [p.guard is None for p in plans] == [False] * (len(plans) - 1) + [True]
     widest = lower_all(loaded(program.source.text.replace("via b cp_async", "via b auto")))[0]
     assert {r.name for r in widest.roles} == (
         {"producer", "consumer"} if width == 16 else {"producer", "copier", "consumer"}
     )
+
+
+def test_only_arrays_that_are_copied_wider_have_to_be_aligned() -> None:
+    """B begins anywhere in its rows: A alone decides."""
+    text = schedule_of(GEMM.replace("B[k, n]", "B[k, n + 3]"), "block m 128, n 64, k 64 via a cp_async, b cp_async")
+    program = loaded(text.replace("T[K, N]", "T[K, N + 3]"))
+    plans = lower_all(program)
+    assert [when(plans, n) for n in range(4)] == [
+        "if alignment(A) >= 16", "else if alignment(A) >= 8", "else if alignment(A) >= 4", "otherwise"
+    ]  # fmt: skip
+    widths = [{o.slot.ring: o.width for _, _, o in all_operations(p) if isinstance(o, ir.CopyTile)} for p in plans]
+    assert widths == [{"a": w, "b": 2} for w in (16, 8, 4, 2)]
+
+
+LAST = """kernel k(T: f16 | bf16 = bf16) {
+  size B, M, S
+  input cu: i32[B + 1]
+  input X: T[B, M, S]
+  output Y: f32[B, M]
+  ragged S over B by cu
+  axis b in B, m in M, s in S
+  tile x[m, s] = X[b, m, s]
+  Y[b, m] = max[s](x[m, s])
+  schedule hopper if M <= 64 { via x cp_async }
+  schedule hopper { block m 64  consumers 1 over m  via x auto }
+}"""
+
+
+def test_columns_of_sequences_begin_anywhere() -> None:
+    """A plan of each schedule, whose own is found again."""
+    program = loaded(LAST)
+    plans = lower_all(program)
+    assert [when(plans, n) for n in range(len(plans))] == ["if M <= 64", "otherwise"]
+    assert [program_of(program, "hopper", n).schedule("hopper") for n in range(2)] == list(program.schedules)
 
 
 def test_f32_has_no_copies_narrower_than_an_element() -> None:

@@ -16,8 +16,7 @@ from typing import Any
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.variants import file_stem
-from tilegen.passes.movers import program_of
-from tilegen.passes.pipeline import lower_all
+from tilegen.passes.pipeline import lower_all, program_of
 from tilegen.runtime.compiler import compile_plan, plan_spec
 from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.variants import Variant

@@ -18,6 +18,7 @@ from tilegen.cli.run import arguments, dense
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Positions, Sizes, Wanted
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.diagnostics.core import TilegenError
 from tilegen.inspect.drawing import LINE, Lines, Piece, copy_of, element_piece, shared_lines, svg
 from tilegen.inspect.geometry import (
     PlacedTile,
@@ -30,9 +31,10 @@ from tilegen.inspect.geometry import (
 )
 from tilegen.ir.plan import Plan
 from tilegen.ir.plan_verify import verify
+from tilegen.ir.schedule import Via
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Ragged, TileProgram
-from tilegen.passes.pipeline import to_scheduled
+from tilegen.passes.pipeline import plan_with, to_folded, to_scheduled
 from tilegen.passes.synchronise import synchronise
 from tilegen.passes.synchronise.geometry import extent_in_tile
 from tilegen.passes.tokens import start_of
@@ -100,7 +102,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     verify(plan)
     lengths = {name: value for name, value in sizes.items() if isinstance(value, list)}
     place = _Place(scheduled.program.tile, scheduled, plan, {**dense(sizes), **integers}, lengths)
-    _check_name(asked.tile, place)
+    _check_name(asked.tile, place, variant)
     out = stdout()
     if asked.at is None:
         if asked.svg or asked.map or asked.element:
@@ -135,7 +137,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
 # ---- what is asked for -----------------------------------------------------------------------------
 
 
-def _check_name(name: str, place: _Place) -> None:
+def _check_name(name: str, place: _Place, variant: TileProgram) -> None:
     moved = moved_by_tma(place.plan)
     if name in moved:
         return
@@ -146,7 +148,30 @@ def _check_name(name: str, place: _Place) -> None:
         hint = f"`{inputs[name]}` is a tile of it" if name in inputs else suggestion(name, known)
         wrong_usage(f"{program.name} has no tile {name}", got=name, wanted=hint)
     what = "stored in rows from registers" if any(t.name == name for t in program.tensors) else "read without TMA"
-    fail(Code.NOT_BOXED, declared(name, program).span, name=name, what=what, known=", ".join(moved) or "none")
+    refusal, by_tma = _refusal_of_tma(name, variant, place.scheduled.target), ""
+    if not refusal:
+        stated = [d for d in variant.directives(place.scheduled.target) if isinstance(d, Via) and d.tile == name]
+        instead = f", in place of `via {name} {stated[-1].mover}`" if stated else ""
+        by_tma = f"let TMA move it: `via {name} tma` in the schedule{instead}"
+    fail(
+        Code.NOT_BOXED,
+        declared(name, program).span,
+        got=refusal,
+        name=name,
+        what=what,
+        known=", ".join(moved) or "none",
+        by_tma=by_tma,
+    )
+
+
+def _refusal_of_tma(name: str, variant: TileProgram, target: str) -> str:
+    """Why TMA cannot move a tile or an output, with the schedule as it is else; "" if it can."""
+    others = (d for d in variant.directives(target) if not (isinstance(d, Via) and d.tile == name))
+    try:
+        plan_with(to_folded(variant, target), (*others, Via(name, "tma", variant.span)), target)
+    except TilegenError as error:
+        return error.diagnostics[0].message
+    return ""
 
 
 def _check_axes(tile: str, given: Mapping[str, int], place: _Place, option: str) -> None:

@@ -1278,7 +1278,7 @@ class Code(enum.Enum):
         "{name} is {what}, so no box of TMA moves it",
         (
             "name what boxes move: {known}",
-            "let TMA move it: `via {name} tma` in the schedule, in place of another way that it may name",
+            "{by_tma}",
         ),
     )
     CANNOT_PRINT = Entry(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 from typing import TypeAlias
 
 from tilegen.ir.machines import MACHINES
@@ -26,33 +27,24 @@ Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
 def by_alignment(
     program: TileProgram, directives: tuple[Directive, ...], target: str, guard: Uniform | None = None
 ) -> tuple[Choice, ...]:
-    """The directives once for each width of copies, the widest first, the condition `guard` and that on tensors'
-    alignment with each; themselves alone where nothing is copied."""
+    """The directives once for each width of copies that indices allow, the widest first, the condition `guard` and that
+    on tensors' alignment with each; themselves alone where nothing is copied."""
     if "tma" not in MACHINES[target].movers:
         directives = _all_copied(program, directives)
     moves = {m.name: program.tensor(m.tensor) for m in program.moves}
     open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]
     if not open_ones:
         return ((directives, guard),)
-    tensors = [moves[d.tile] for d in open_ones]
-    size = min(t.dtype.bytes for t in tensors)
-    widths = [w for w in ASYNCHRONOUS if w > size] + [size]
-    return tuple(
-        (
-            tuple(_settled(d, width, program) if d in open_ones else d for d in directives),
-            _both(guard, None if width == size else _aligned(tensors, width)),
-        )
-        for width in widths
-    )
-
-
-def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
-    """The program with the schedule alone that the plan of this number, of all that it is lowered to, comes from."""
-    for variant in program.variants(target):
-        number -= len(by_alignment(variant, variant.directives(target), target))
-        if number < 0:
-            return variant
-    raise IndexError(f"{program.name} has no plan so late")
+    size = min(moves[d.tile].dtype.bytes for d in open_ones)
+    out: dict[tuple[tuple[str, int], ...], Choice] = {}
+    for width in (*(w for w in ASYNCHRONOUS if w > size), size):
+        settled = {d: _settled(d, width, program) for d in open_ones}
+        taken = [_taken(d, program) for d in settled.values()]
+        aligned = _aligned([(moves[d.tile], unit) for d, unit in zip(settled, taken, strict=True)])
+        key = tuple((d.mover, unit) for d, unit in zip(settled.values(), taken, strict=True))
+        chosen = tuple(settled.get(d, d) if isinstance(d, Via) else d for d in directives)
+        out.setdefault(key, (chosen, _both(guard, aligned)))
+    return tuple(out.values())
 
 
 def _all_copied(program: TileProgram, directives: tuple[Directive, ...]) -> tuple[Directive, ...]:
@@ -63,11 +55,18 @@ def _all_copied(program: TileProgram, directives: tuple[Directive, ...]) -> tupl
     return (*others, *(Via(m.name, "cp_async", m.span) for m in open_ones))
 
 
-def _settled(d: Directive, width: int, program: TileProgram) -> Directive:
-    assert isinstance(d, Via)
+def _settled(d: Via, width: int, program: TileProgram) -> Via:
     if d.mover == "auto" and width == ASYNCHRONOUS[0] and _tma_takes(program.move(d.tile), program):
         return replace(d, mover="tma")
     return replace(d, mover="cp_async", width=width)
+
+
+def _taken(d: Via, program: TileProgram) -> int:
+    """Bytes at whose multiples rows have to begin for this mover: of a copy, the narrower the index, the fewer."""
+    move = program.move(d.tile)
+    last, size = move.at[-1], program.tensor(move.tensor).dtype.bytes
+    unit = gcd(d.width, offset_unit(last) * size) if isinstance(last, Affine) else d.width
+    return unit if unit in ASYNCHRONOUS and unit > size else size
 
 
 def _tma_takes(move: Move, program: TileProgram) -> bool:
@@ -77,11 +76,16 @@ def _tma_takes(move: Move, program: TileProgram) -> bool:
     return len(tensor.dims) <= MAX_RANK and not shifted
 
 
-def _aligned(tensors: Sequence[Tensor], width: int) -> Uniform:
+def _aligned(wanted: Sequence[tuple[Tensor, int]]) -> Uniform | None:
+    """The condition that rows of tensors begin at multiples of these bytes, which they do of an element's."""
+    most: dict[str, int] = {}
+    for tensor, width in wanted:
+        if width > tensor.dtype.bytes:
+            most[tensor.name] = max(width, most.get(tensor.name, 0))
     condition: Uniform = Int(1)
-    for name in dict.fromkeys(t.name for t in tensors):
+    for name, width in most.items():
         condition = op("and", condition, op("ge", alignment(name), width))
-    return condition
+    return condition if most else None
 
 
 def _both(guard: Uniform | None, other: Uniform | None) -> Uniform | None:

@@ -18,7 +18,7 @@ from tilegen.passes.fills import check_fills
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.isolate import check_scans, isolate
-from tilegen.passes.movers import by_alignment
+from tilegen.passes.movers import Choice, by_alignment
 from tilegen.passes.overlap import check_under
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
@@ -92,6 +92,21 @@ def lower(program: TileProgram, target: str = "hopper") -> Plan:
     return plan_with(to_folded(program, target), program.directives(target), target, guard)
 
 
+def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
+    """The program with the schedule alone that the plan of this number, of all that it is lowered to, comes from."""
+    for variant in program.variants(target):
+        number -= len(_choices(to_folded(variant, target), target))
+        if number < 0:
+            return variant
+    raise IndexError(f"{program.name} has no plan so late")
+
+
+def _choices(folded: FoldedProgram, target: str) -> tuple[Choice, ...]:
+    """What a program with one schedule is scheduled by, for each alignment."""
+    chosen = folded.tile.schedule(target)
+    return by_alignment(folded.tile, folded.tile.directives(target), target, chosen.guard if chosen else None)
+
+
 def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     """A plan for each schedule that a launch may take, and of one that leaves movers open for each alignment, in their
     order. Raises TilegenError with the faults of all."""
@@ -99,9 +114,8 @@ def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     errors: list[TilegenError] = []
     for variant in program.variants(target):
         try:
-            chosen, folded = variant.schedule(target), to_folded(variant, target)
-            choices = by_alignment(folded.tile, variant.directives(target), target, chosen.guard if chosen else None)
-            plans += [_plan(folded, *choice, target) for choice in choices]
+            folded = to_folded(variant, target)
+            plans += [_plan(folded, *choice, target) for choice in _choices(folded, target)]
         except TilegenError as error:
             errors.append(error)
     if len(errors) > 1:

@@ -99,7 +99,7 @@ def _variants(
 
 
 def _variant(program: Callable[[], TileProgram], target: str, number: int) -> TileProgram:
-    from tilegen.passes.movers import program_of  # with the compiler
+    from tilegen.passes.pipeline import program_of  # with the compiler
 
     return program_of(program(), target, number)
 
