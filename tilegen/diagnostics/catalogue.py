@@ -349,11 +349,6 @@ class Code(enum.Enum):
         ("let threads copy the tile: `via {tile} cp_async` in the schedule", "shift the index by whole 16 bytes"),
         "a TMA load whose innermost coordinate is no multiple of 16 bytes ends the kernel as an illegal instruction",
     )
-    MLS_COLUMN_OFFSET = Entry(
-        "no matrix load can bring the tile {tile}: its columns begin where no 16 bytes of a row of {tensor} do",
-        ("shift the index by whole 16 bytes",),
-        "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
-    )
     ATOM_ROWS = Entry(
         "the tile {tile} holds a number of positions of {axis} that is not stored in whole patterns",
         ("block {axis} by a multiple of 8",),
@@ -610,10 +605,6 @@ class Code(enum.Enum):
     )
     DIRECTIVE_UNSUPPORTED = Entry(
         "the directive `{directive}` is understood, but not carried out for {target} yet",
-        ("leave it out: it changes speed, never results",),
-    )
-    DIRECTIVE_OF_OTHERS = Entry(
-        "the directive `{directive}` is not for {target}: {why}",
         ("leave it out: it changes speed, never results",),
     )
     # ---- plan and resources (tilegen.checks, tilegen.ir) ----
@@ -1178,6 +1169,10 @@ class Code(enum.Enum):
         ("a loop may not end, or polls for what never comes", "raise step_limit for a kernel that is only long"),
     )
     # ---- sm_80 (tilegen.passes.synchronise_sm80) ----
+    DIRECTIVE_OF_OTHERS = Entry(
+        "the directive `{directive}` is not for {target}: {why}",
+        ("leave it out: it changes speed, never results",),
+    )
     WARP_ROWS = Entry(
         "a warp cannot have so many rows", ("state `warp_rows 16` or `warp_rows 32`", "leave it out: registers decide")
     )
@@ -1237,6 +1232,11 @@ class Code(enum.Enum):
     MLS_HANG = Entry("{what}", ("let all waves of a workgroup pass the same barriers",))
     MLS_STEP_LIMIT = Entry("{what}", ("a loop may not end",))
     # ---- lowering to MLS (tilegen.passes.synchronise_mls, tilegen.targets.mls) ----
+    MLS_COLUMN_OFFSET = Entry(
+        "no matrix load can bring the tile {tile}: its columns begin where no 16 bytes of a row of {tensor} do",
+        ("shift the index by whole 16 bytes",),
+        "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
+    )
     MLS_UNSUPPORTED = Entry("this is not built for mls: {what}", ("build for hopper", "write it in another way"))
     MLS_LDS = Entry(
         "the tiles do not fit into the LDS of an MLS workgroup, in the smallest blocks that were tried",
