@@ -12,7 +12,7 @@ import pytest
 
 import tilegen
 from tests import formulas
-from tilegen.passes.synchronise import values
+from tilegen.passes.synchronise import scaled
 
 Array = npt.NDArray[Any]
 TEXT = (Path(__file__).parents[2] / "samples" / "fa3_fwd.tile").read_text()
@@ -51,5 +51,5 @@ def test_an_old_exponent_is_not_far_behind(kind: str, monkeypatch: pytest.Monkey
     exact = error("\n".join(line for line in TEXT.split("\n") if "    stale_max" not in line), inputs)
     assert 0 < exact < 3e-3
     assert error(TEXT, inputs) < 1.22 * exact
-    monkeypatch.setattr(values, "LIMIT", 2.0**40)
+    monkeypatch.setattr(scaled, "LIMIT", 2.0**40)
     assert error(TEXT + " ", inputs) > 1.22 * exact
