@@ -47,6 +47,8 @@ def items(
     step = max(last, 1) if work.mode == "single" else ctas
     for item in range(cta, last, step):
         values = {**names, work.index: item}
+        if table is not None:
+            values[table.item] = item  # by the table's own name for it
         for let in table.lets if table is not None else ():
             values[let.name] = numbers(let.value, values)
         yield values
