@@ -55,15 +55,6 @@ def matrix(ins: Instruction) -> Decoded:
                     f"a matrix row at {value:#x} is misaligned or outside shared memory",
                     int(threads[warp * WARP + lane]),
                 )
-            bad = (at % 16 != 0) | (place < machine.shared_base) | (place + 16 > machine.shared_end)
-            if bad.any():
-                warp, lane = np.argwhere(bad)[0]
-                value = int(at[warp, lane])
-                raise MemoryFaultError(
-                    value,
-                    f"a matrix row at {value:#x} is misaligned or outside shared memory",
-                    int(threads[warp * WARP + lane]),
-                )
             if watch is not None:
                 if load:
                     watch.load(threads.reshape(-1, WARP)[:, : 8 * count].reshape(-1), at.reshape(-1), 16, pc)

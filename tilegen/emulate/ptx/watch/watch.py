@@ -164,7 +164,7 @@ class Watch:
             if run.control is not None and code[run.end].opcode != "wgmma":
                 mask |= registers_of(code[run.end])
             self._masks[run.start] = mask
-        flight = self._flights[unit.base // 128]
+        flight = self._flights[unit.base // WARPGROUP]
         flight.touched |= mask
         if self.flow is not None and group.bits & 1:
             end = run.end + (run.control is not None)
@@ -417,7 +417,7 @@ class Watch:
 
     def registers_fenced(self, unit: Unit) -> None:
         """wgmma.fence."""
-        flight = self._flights[unit.base // 128]
+        flight = self._flights[unit.base // WARPGROUP]
         flight.touched, flight.fenced = 0, True
 
     def product(
@@ -431,7 +431,7 @@ class Watch:
         accumulate: bool,
     ) -> None:
         """A product is issued. left: its first factor in shared memory, else `fragment`, the registers that hold it."""
-        u = unit.base // 128
+        u = unit.base // WARPGROUP
         warps = range(unit.base // WARP, unit.base // WARP + 4)
         d = _bits(accumulator)
         a = 0 if fragment is None else _bits(fragment)
@@ -500,13 +500,13 @@ class Watch:
             )
 
     def commit_products(self, unit: Unit, bits: int) -> None:
-        cores = self._cores[unit.base // 128]
+        cores = self._cores[unit.base // WARPGROUP]
         for w, _ in self._warps(unit, bits):
             cores.committed[w - unit.base // WARP].append(cores.issued)
 
     def wait_products(self, unit: Unit, bits: int, left: int) -> None:
         """All but the last `left` groups of products are over."""
-        u = unit.base // 128
+        u = unit.base // WARPGROUP
         cores = self._cores[u]
         for w, _ in self._warps(unit, bits):
             groups = cores.committed[w - unit.base // WARP]
