@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tilegen.ir import schedule as directives
@@ -22,6 +23,15 @@ def word(d: Directive) -> str:
     """How a directive begins, in a file."""
     name = type(d).__name__
     return "".join(f"_{c.lower()}" if c.isupper() and n else c.lower() for n, c in enumerate(name))
+
+
+def distinct(made: Iterable[Scheduled]) -> Iterator[Scheduled]:
+    """Each schedule once: choices that differ in nothing that a spec has make the same."""
+    seen: list[Scheduled] = []
+    for s in made:
+        if s not in seen:
+            seen.append(s)
+            yield s
 
 
 def with_blocks(s: Scheduled, given: tuple[Directive, ...], choice: Choice) -> Scheduled:

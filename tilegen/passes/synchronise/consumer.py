@@ -36,7 +36,6 @@ from tilegen.ir.plan import (
     OrderPass,
     OrderStart,
     OrderWait,
-    QuadReduce,
     SetRegisters,
     Slot,
     WaitClean,
@@ -53,7 +52,7 @@ from tilegen.passes.synchronise.edges import due_next, edge_at
 from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, keeps_one, layout
 from tilegen.passes.synchronise.mend import mend
 from tilegen.passes.synchronise.operands import operands
-from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale
+from tilegen.passes.synchronise.sides import beginnings, initial_states, nothing_to_rescale
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, total_items
@@ -88,7 +87,6 @@ class Consumer:
     more: Uniform | None = None  # in a loop: whether another iteration follows
     now: tuple[Layout, Uniform] | None = None  # the loop, and its time
     begun: frozenset[str] = frozenset()  # accumulators that begin with their first product
-    partials: dict[str, str] = field(default_factory=dict)  # per-thread row folds not yet combined: name -> kind
 
     def build(self) -> tuple[tuple[Operation, ...], tuple[Cursor, ...], tuple[Fragment, ...]]:
         s, c = self.c.scheduled, self.c
@@ -104,13 +102,13 @@ class Consumer:
         }
         self.out = [] if c.tabled else list(decode(s, ITEM))
         self.begun = begun_by_products(s, c.stream)
-        self._initial_states()
+        self.out += initial_states(self.c, self.values, self.begun)
         last_use = self._last_phase_of_residents()
         for n, phase in enumerate(s.phases):
             self._phase(phase, [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)])
             if isinstance(phase, Stream):
                 self.out += mend(phase, self.c, self.values)
-                self._combine_partials(phase.span)
+                self.out += self.values.combine_partials(phase.span)
             for tile in [t for t, at in last_use.items() if at == n and not self.stores.keeps(t)]:
                 self._release_resident(tile)
         for tile in [t for t in last_use if self.stores.keeps(t)]:
@@ -128,22 +126,6 @@ class Consumer:
         return prune((*before, *body, *after)), tuple(cursors), self.values.fragments()
 
     # ---- states and residents ----
-
-    def _initial_states(self) -> None:
-        """The states of folds that begin with a constant: the others begin with their loop (`beginnings`)."""
-        stream = self.c.stream
-        # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
-        again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
-        if self.c.scheduled.stale:
-            self.out += self.values.voters()
-        for o in self.c.scheduled.program.ops:
-            if not carried(o, stream) or o.name in self.begun:
-                continue
-            name = self.values.state(o)
-            if not begins(o):
-                self.out.append(Init(name, initial_value(o), o.span, o.statement))
-            if isinstance(o, Exponent) and not begins(o) and (again or o.name in self.c.scheduled.stale):
-                self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
 
     def _fill(self, phase: Stream, plan: Layout) -> None:
         """Zeros for accumulators that begin with their first product, where there is none."""
@@ -437,7 +419,6 @@ class Consumer:
                     for made in self.values.keep_exponent(group, apart=apart):
                         self._retire(made.registers, item.span)
                         self.out += made.operations
-                    self.partials |= {o.name: o.kind for o in group.sums}
                 continue
             if isinstance(item, Batch):
                 if item.steps:
@@ -529,13 +510,6 @@ class Consumer:
         self.out += made.operations
         for tile in made.read_tiles:
             self._read_done(tile)
-        if made.partial:
-            self.partials[made.partial[0]] = made.partial[1]
-
-    def _combine_partials(self, span: Span) -> None:
-        for name, kind in self.partials.items():
-            self.out.append(QuadReduce(name, kind, span, self.c.scheduled.op(name).statement))
-        self.partials.clear()
 
 
 def _steps(item: Item) -> tuple[Step, ...]:

@@ -21,6 +21,7 @@ from tilegen.ir.plan import (
     Fragment,
     FragmentOperand,
     Operation,
+    QuadReduce,
     Relayout,
     Value,
     WriteShared,
@@ -45,7 +46,6 @@ class Made:
     operations: tuple[Operation, ...]
     registers: frozenset[str]
     read_tiles: tuple[str, ...] = ()
-    partial: tuple[str, str] | None = None  # (row fold kept per thread, its kind)
 
 
 @dataclass
@@ -56,6 +56,7 @@ class Fragments:
     known: dict[str, Fragment] = field(default_factory=dict)
     in_place: dict[str, str] = field(default_factory=dict)  # guarded value -> the fragment that is masked in place
     placed: dict[str, FactorGeometry] = field(default_factory=dict)  # first factors of products in shared memory
+    partials: dict[str, str] = field(default_factory=dict)  # row folds that each lane still holds a part of: kind
 
     def fragments(self) -> tuple[Fragment, ...]:
         return tuple(self.known.values())
@@ -138,8 +139,16 @@ class Fragments:
         """What products are to see of factors that were written to shared memory."""
         return [FenceAsync(o.span, o.statement) for o in made if o.name in self.placed][:1]
 
-    def _made(self, operations: list[Operation], *fragments: str, **more: object) -> Made:
-        return Made(tuple(operations), frozenset(self.register(f) for f in fragments), **more)  # type: ignore[arg-type]
+    def combine_partials(self, span: Span) -> list[Operation]:
+        """The parts of row folds that lanes hold become whole, behind the loop that made them."""
+        whole: list[Operation] = [
+            QuadReduce(name, kind, span, self.c.scheduled.op(name).statement) for name, kind in self.partials.items()
+        ]
+        self.partials.clear()
+        return whole
+
+    def _made(self, operations: list[Operation], *fragments: str, read_tiles: tuple[str, ...] = ()) -> Made:
+        return Made(tuple(operations), frozenset(self.register(f) for f in fragments), read_tiles)
 
     def _transient(self, name: str, source: str, span: Span) -> str:
         """A fragment that exists inside a sweep over `source` only."""

@@ -213,6 +213,7 @@ class ScaledSums(Reads):
         apart: the operand that the weights become, in registers, and what is held relative to the exponent are in
         flight. They are left to a second part, and the weights are packed into registers of their own until then.
         """
+        self.partials |= {o.name: o.kind for o in group.sums}
         e, weight = group.exponent, group.weight
         span, name = e.span, e.statement
         source = self.fragment_of(e.source)

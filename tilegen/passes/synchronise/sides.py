@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import FOLD_IDENTITY, Exponent, FoldedOp, Product, Reduce, Rescale
-from tilegen.ir.plan import Operation
+from tilegen.ir.plan import Init, Operation
 from tilegen.ir.scheduled import Phase, Stream
 from tilegen.passes.synchronise.context import Context, carried
 from tilegen.passes.synchronise.rows import row_part
@@ -37,6 +39,24 @@ def initial_value(o: FoldedOp) -> float:
 def begins(o: FoldedOp) -> bool:
     """Whether a fold begins with a value of its own."""
     return isinstance(o, Exponent | Reduce) and o.start is not None
+
+
+def initial_states(c: Context, values: Values, begun: Collection[str] = ()) -> list[Operation]:
+    """The states of folds that begin with a constant: the others begin with their loop (`beginnings`). begun: those
+    that a first product overwrites."""
+    s = c.scheduled
+    # a second loop reads the exponent of the first, also when that ran no iteration; a kept one is read first
+    again = sum(isinstance(p, Stream) for p in s.phases) > 1
+    out: list[Operation] = list(values.voters()) if s.stale else []
+    for o in s.program.ops:
+        if not carried(o, c.stream) or o.name in begun:
+            continue
+        name = values.state(o)
+        if not begins(o):
+            out.append(Init(name, initial_value(o), o.span, o.statement))
+            if isinstance(o, Exponent) and (again or o.name in s.stale):
+                out.append(Init(values.shift(o), 0.0, o.span, o.statement))
+    return out
 
 
 def beginnings(phase: Stream, c: Context, values: Values) -> list[Operation]:

@@ -98,7 +98,8 @@ class Values(ScaledSums):
             RowFold(part, source.name, o.kind, "thread", o.span, o.statement),
             Map(state, combined, o.span, o.statement),
         ]
-        return self._made(operations, state, part, o.source, partial=(o.name, o.kind))
+        self.partials[o.name] = o.kind
+        return self._made(operations, state, part, o.source)
 
     def _elementwise(self, o: Elementwise) -> Made:
         shape = self.shape(o)

@@ -13,7 +13,7 @@ from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify
 from tilegen.passes import rewrites
-from tilegen.passes.choices import Choice, one_by_one, with_blocks, with_depth, word
+from tilegen.passes.choices import Choice, distinct, one_by_one, with_blocks, with_depth, word
 from tilegen.passes.isolate import check_scans, isolate
 from tilegen.passes.schedule import schedule
 
@@ -31,12 +31,7 @@ CHOICES = tuple(
 def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[Scheduled]:
     """The schedules to try, the best first. Raises TilegenError for what the machine or this version cannot do."""
     _check(given)
-    seen: list[Scheduled] = []
-    for choice in CHOICES:
-        made = scheduled(folded, given, choice)
-        if made not in seen:
-            seen.append(made)
-            yield made
+    yield from distinct(scheduled(folded, given, choice) for choice in CHOICES)
 
 
 def _check(given: tuple[Directive, ...]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilegen.diagnostics.catalogue import Code, fail
-from tilegen.ir.folded import Exponent, FoldedOp, Output, Product, Rescale
+from tilegen.ir.folded import Exponent, Output, Product
 from tilegen.ir.mls_plan import (
     WAVES,
     Barrier,
@@ -23,28 +23,26 @@ from tilegen.ir.mls_plan import (
     within,
 )
 from tilegen.ir.plan import (
-    For,
     FragmentOperand,
     If,
-    Init,
     ItemTable,
     Let,
     Operation,
-    QuadReduce,
     Ring,
     TensorShape,
 )
-from tilegen.ir.scheduled import Batch, Item, Phase, Scheduled, Step, Straight, Stream
+from tilegen.ir.scheduled import Phase, Scheduled, Straight, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
 from tilegen.passes.synchronise.geometry import position, tile_geometry
 from tilegen.passes.synchronise.hopper import check_factors, domain_notes, tiles_in_shared
-from tilegen.passes.synchronise.loops import Layout, Rounds, Segment, layout
+from tilegen.passes.synchronise.in_order import InOrder
+from tilegen.passes.synchronise.loops import Layout
 from tilegen.passes.synchronise.rows import check_rows
 from tilegen.passes.synchronise.sequences import sequence_table, unit_lets
-from tilegen.passes.synchronise.sides import beginnings, begins, initial_value, nothing_to_rescale, sides
+from tilegen.passes.synchronise.sides import initial_states, sides
 from tilegen.passes.synchronise.stores import Stores
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import ITEM, decode, split_lets, total_items
@@ -105,21 +103,16 @@ def _scalars(
 
 
 @dataclass
-class _Waves:
+class _Waves(InOrder):
     """Builds the one sequence."""
 
-    c: Context
-    values: Values
-    stores: Stores
-    out: list[MlsOperation] = field(default_factory=list)
-    partials: dict[str, str] = field(default_factory=dict)  # row folds that each lane still holds a part of: kind
     brought: set[str] = field(default_factory=set)  # resident tiles whose loads all waves have waited for
     loops: int = 0
 
     def build(self) -> tuple[MlsOperation, ...]:
         s = self.c.scheduled
         self.out = [] if s.program.tile.ragged else [*decode(s, ITEM)]
-        self._initial_states()
+        self.out += initial_states(self.c, self.values)
         self.out += [aim(t, self.c) for t in self.c.tiles]
         for tile in (t for t in self.c.tiles if not self.c.streamed(t)):
             self.out += [fetch(tile, Int(0), self.c), read_from(tile, Int(0), self.c)]
@@ -127,27 +120,15 @@ class _Waves:
             self.values.moving = frozenset(x.op for x in phase.steps if isinstance(s.op(x.op), Exponent))
             if isinstance(phase, Straight):
                 self._arrive([t for x in phase.steps for t in self.c.tiles_of(s.op(x.op))], phase)
-                self._body(phase.body, phase, masked=True)
+                self.body(phase.body, phase, masked=True)
             else:
                 self._stream(phase)
                 self.out += restore(phase, self.c, self.values)
-                self._combine_partials(phase)
+                self.out += self.values.combine_partials(phase.span)
         if self.c.tiles:  # what an item without blocks has brought and not read
             self.out.append(WaitLoads(s.span))
         constants: tuple[MlsOperation, ...] = tuple(self.values.constants())
         return prune(within((*constants, *self.out)))
-
-    def _initial_states(self) -> None:
-        """The states of folds that begin with a constant: the others begin with their loop (`beginnings`)."""
-        again = sum(isinstance(p, Stream) for p in self.c.scheduled.phases) > 1
-        for o in self.c.scheduled.program.ops:
-            if not carried(o, self.c.stream):
-                continue
-            name = self.values.state(o)
-            if not begins(o):
-                self.out.append(Init(name, initial_value(o), o.span, o.statement))
-                if isinstance(o, Exponent) and again:
-                    self.out.append(Init(self.values.shift(o), 0.0, o.span, o.statement))
 
     def _arrive(self, tiles: list[str], phase: Phase) -> None:
         """Resident tiles are there: this wave's loads done, then everybody's."""
@@ -159,12 +140,8 @@ class _Waves:
 
     def _stream(self, phase: Stream) -> None:
         s = self.c.scheduled
-        plan = layout(phase, s, apart=False)  # every wave comes to every barrier
+        plan = self.begin_loop(phase)
         assert not plan.peeled, "distances are 0 on this machine"
-        self.out += (*plan.lets, *plan.own_lets)
-        hoisted = beginnings(phase, self.c, self.values)
-        self.values.hoist_loads(phase, hoisted)
-        self.out += hoisted
         streamed = list(
             dict.fromkeys(t for x in phase.steps for t in self.c.tiles_of(s.op(x.op)) if self.c.streamed(t))
         )
@@ -179,22 +156,10 @@ class _Waves:
         if not streamed or depth == 1:
             self._arrive(residents, phase)
         for part in plan.segments:
-            self.out.append(self._segment(phase, plan, part, streamed, depth))
+            self.out.append(self.segment(phase, plan, part, streamed, depth))
         self.brought |= set(residents)
 
-    def _segment(
-        self, phase: Stream, plan: Layout, part: Segment | Rounds, streamed: list[str], depth: int
-    ) -> MlsOperation:
-        if isinstance(part, Rounds):
-            inner = tuple(self._segment(phase, plan, x, streamed, depth) for x in part.segments)
-            body = (*part.lets, *inner)
-            return For(part.var, Int(0), Int(part.count), within(body), part.label, phase.span)
-        saved, self.out = self.out, []
-        self._iteration(phase, plan, part.masked, streamed, depth)
-        body, self.out = tuple(self.out), saved
-        return For(plan.time, part.start, part.stop, within(body), part.label, phase.span)
-
-    def _iteration(self, phase: Stream, plan: Layout, masked: bool, streamed: list[str], depth: int) -> None:
+    def iteration(self, phase: Stream, plan: Layout, masked: bool, streamed: list[str], depth: int) -> None:
         axis, span, time = phase.axis, phase.span, Sym(plan.time)
         block = self.c.scheduled.role(axis).block
         if streamed and depth > 1:
@@ -206,7 +171,7 @@ class _Waves:
             self.out += [Barrier(span), *self._fetches(streamed, plan, time, depth), WaitLoads(span), Barrier(span)]
         self.out.append(Let(f"{axis}.0", op("mul", plan.block(time), block), span))
         self.out += [read_from(t, op("mod", time, depth), self.c) for t in streamed]
-        self._body(phase.body, phase, masked)
+        self.body(phase.body, phase, masked)
 
     def _fetches(self, tiles: list[str], plan: Layout, time: Uniform, depth: int) -> tuple[MlsOperation, ...]:
         """Loads of the block that is visited at a time, into its stage."""
@@ -219,30 +184,11 @@ class _Waves:
 
     # ---- what is computed ----
 
-    def _body(self, items: tuple[Item, ...], phase: Phase, masked: bool) -> None:
-        active = {x.op for i in items for x in (i.steps if isinstance(i, Batch) else (i,))}
-        self.values.new_iteration()
-        for item in items:
-            if isinstance(item, Batch):
-                for step in item.steps:
-                    self._product(step, masked)
-                continue
-            o = self.c.scheduled.op(item.op)
-            if isinstance(o, Rescale) and nothing_to_rescale(o, phase, active, self.c, self.values):
-                continue
-            self._step(o, masked)
-
-    def _step(self, o: FoldedOp, masked: bool) -> None:
-        if isinstance(o, Output):
-            stored: list[Operation] = []
-            self.stores.emit(o, self.values, stored)
-            first = self._first_of(o)
-            self.out += stored if first == Int(1) else [If(first, tuple(stored), o.span, o.statement)]
-            return
-        made = self.values.lower(o, masked)
-        self.out += made.operations
-        if made.partial:
-            self.partials[made.partial[0]] = made.partial[1]
+    def store(self, o: Output) -> None:
+        stored: list[Operation] = []
+        self.stores.emit(o, self.values, stored)
+        first = self._first_of(o)
+        self.out += stored if first == Int(1) else [If(first, tuple(stored), o.span, o.statement)]
 
     def _first_of(self, o: Output) -> Uniform:
         """Whether the item is the first of those that differ only in axes that an output does not have: it is stored
@@ -255,15 +201,8 @@ class _Waves:
                 first = op("and", first, op("eq", position(role.axis, s), 0))
         return first
 
-    def _combine_partials(self, phase: Stream) -> None:
-        for name, kind in self.partials.items():
-            self.out.append(QuadReduce(name, kind, phase.span, self.c.scheduled.op(name).statement))
-        self.partials.clear()
-
-    def _product(self, step: Step, masked: bool) -> None:
+    def product(self, o: Product, masked: bool) -> None:
         c = self.c
-        o = c.scheduled.op(step.op)
-        assert isinstance(o, Product)
         a, b = sides(o, c)
         (contracted,) = o.over
         right = self._operand(b, contracted, by_group=False)

@@ -11,7 +11,7 @@ from tilegen.ir.folded import FoldedProgram, Rescale
 from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify
-from tilegen.passes.choices import Choice, one_by_one, with_blocks, with_depth, word
+from tilegen.passes.choices import Choice, distinct, one_by_one, with_blocks, with_depth, word
 from tilegen.passes.isolate import check_scans, isolate
 from tilegen.passes.rewrites import apply_directives, role_overrides
 from tilegen.passes.schedule import schedule
@@ -51,14 +51,13 @@ _LACKING = {
 def schedules(folded: FoldedProgram, given: tuple[Directive, ...]) -> Iterator[Scheduled]:
     """The schedules to try, the best first. Raises TilegenError for what this target cannot do, by name."""
     _check(given)
-    seen: list[Scheduled] = []
     rescales = any(isinstance(o, Rescale) for o in folded.ops)
-    for columns in _COLUMNS:
-        for stream, depth, together in (_TOGETHER, *((_RESCALED,) if rescales else ()), *_APART):
-            made = scheduled(folded, given, Choice(stream, columns, depth), together)
-            if made not in seen:
-                seen.append(made)
-                yield made
+    blocks = (_TOGETHER, *((_RESCALED,) if rescales else ()), *_APART)
+    yield from distinct(
+        scheduled(folded, given, Choice(stream, columns, depth), together)
+        for columns in _COLUMNS
+        for stream, depth, together in blocks
+    )
 
 
 def _check(given: tuple[Directive, ...]) -> None:
