@@ -34,6 +34,7 @@ WARPS = 4  # of a warpgroup
 CLUSTER_RANK = "cluster.rank"  # the name of a CTA's number in its cluster
 ABOUT_DOMAIN = "domain clause"  # what a note begins with that tells of one
 ASYNCHRONOUS = (16, 8, 4)  # bytes that a thread can have copied to shared memory without waiting for them
+STORE_CHUNK = 16  # bytes: a TMA store writes no less, past the end of rows
 
 # ---- what the kernel is given ----------------------------------------------------------------------
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import gcd
 from typing import TypeAlias
 
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import ASYNCHRONOUS
-from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.schedule import Directive, Via
 from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, op
 from tilegen.ir.variants import alignment
-from tilegen.passes.synchronise.geometry import MAX_RANK, offset_unit
+from tilegen.passes.synchronise.geometry import MAX_RANK, inside_a_piece, offset_unit, width_of
 
 # Directives, and the condition under which they are for a launch; None: always.
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
@@ -64,15 +62,14 @@ def _settled(d: Via, width: int, program: TileProgram) -> Via:
 def _taken(d: Via, program: TileProgram) -> int:
     """Bytes at whose multiples rows have to begin for this mover: of a copy, the narrower the index, the fewer."""
     move = program.move(d.tile)
-    last, size = move.at[-1], program.tensor(move.tensor).dtype.bytes
-    unit = gcd(d.width, offset_unit(last) * size) if isinstance(last, Affine) else d.width
-    return unit if unit in ASYNCHRONOUS and unit > size else size
+    last, dtype = move.at[-1], program.tensor(move.tensor).dtype
+    return width_of(d.width, offset_unit(last) * dtype.bytes if isinstance(last, Affine) else 0, dtype)
 
 
 def _tma_takes(move: Move, program: TileProgram) -> bool:
     """Whether TMA can bring a tile of a tensor whose rows begin where it wants them."""
     tensor, last = program.tensor(move.tensor), move.at[-1]
-    shifted = isinstance(last, Affine) and offset_unit(last) * tensor.dtype.bytes % PIECE
+    shifted = isinstance(last, Affine) and inside_a_piece(last, tensor.dtype)
     return len(tensor.dims) <= MAX_RANK and not shifted
 
 

@@ -67,12 +67,10 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     return with_directives(to_folded(program, target), program.directives(target), target)
 
 
-def plan_with(
-    folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper", guard: Uniform | None = None
-) -> Plan:
-    """The plan of a folded program scheduled so, for launches where the guard holds; on arrays of the best alignment,
-    where that decides. Raises TilegenError."""
-    return _plan(folded, *by_alignment(folded.tile, directives, target, guard)[0], target)
+def plan_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Plan:
+    """The plan of a folded program scheduled so; on arrays of the best alignment, where that decides. Raises
+    TilegenError."""
+    return _plan(folded, *by_alignment(folded.tile, directives, target)[0], target)
 
 
 def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
@@ -87,9 +85,8 @@ def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Unifo
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:
     """The plan of a Tile program for a target, by the first of its schedules. Raises TilegenError."""
-    chosen = program.schedule(target)
-    guard = chosen.guard if chosen else None
-    return plan_with(to_folded(program, target), program.directives(target), target, guard)
+    folded = to_folded(program, target)
+    return _plan(folded, *_choices(folded, target)[0], target)
 
 
 def program_of(program: TileProgram, target: str, number: int) -> TileProgram:

@@ -14,6 +14,7 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan import (
+    STORE_CHUNK,
     CopyTile,
     CtasParam,
     Descriptor,
@@ -38,7 +39,6 @@ from tilegen.runtime.sizes import infer_sizes
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.tensor_map import TensorMap
 
-_CHUNK = 16  # bytes: a TMA store writes no less
 _L2_PROMOTION = 256  # bytes: a load brings whole 256-byte pieces into L2; what hand-tuned kernels use
 
 
@@ -258,9 +258,9 @@ def _axis_names(d: Descriptor, tensor: TensorShape) -> tuple[str, ...]:
 def _cut_chunks(m: TensorMap, tensor: str, axis: str, span: Span | None) -> list[Diagnostic]:
     """What is wrong with a map that stores: the engine writes whole chunks, and so past rows that end inside one."""
     length = m.dims[0] * m.element_bytes
-    if not length % _CHUNK:
+    if not length % STORE_CHUNK:
         return []
-    got, wanted, unit = f"rows of {length} bytes", f"a multiple of {_CHUNK} bytes", _CHUNK // m.element_bytes
+    got, wanted, unit = f"rows of {length} bytes", f"a multiple of {STORE_CHUNK} bytes", STORE_CHUNK // m.element_bytes
     return [fault(Code.TMA_STORE_ROWS, span, got=got, wanted=wanted, tensor=tensor, axis=axis, unit=unit)]
 
 

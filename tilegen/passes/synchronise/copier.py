@@ -15,7 +15,7 @@ from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move
 from tilegen.ir.uniform import Int, Uniform, from_poly, op
 from tilegen.passes.synchronise.context import Context
-from tilegen.passes.synchronise.geometry import TileGeometry, corner, offset_unit, row_limit
+from tilegen.passes.synchronise.geometry import TileGeometry, corner, offset_unit, row_limit, width_of
 
 
 def copied(tile: str, s: Scheduled) -> bool:
@@ -73,9 +73,8 @@ def copies(tile: str, c: Context) -> list[CopyTile]:
 def copy_width(g: TileGeometry, s: Scheduled) -> int:
     """Bytes of a copy: no more than what the tensor's rows, and the tile's columns, begin at multiples of; an element's
     where that is none that a thread can leave behind."""
-    size = g.tensor.dtype.bytes
-    unit = gcd(s.tile(g.move.name).width, PIECE, _column_unit(g.move, s) * size)
-    return unit if unit in ASYNCHRONOUS else size
+    dtype = g.tensor.dtype
+    return width_of(gcd(s.tile(g.move.name).width, PIECE), _column_unit(g.move, s) * dtype.bytes, dtype)
 
 
 def _column_unit(move: Move, s: Scheduled) -> int:

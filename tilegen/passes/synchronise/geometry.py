@@ -12,7 +12,7 @@ from math import gcd, prod
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.dtypes import DType
 from tilegen.ir.folded import Product
-from tilegen.ir.plan import Descriptor, Digit, MapDim, Sharers
+from tilegen.ir.plan import ASYNCHRONOUS, Descriptor, Digit, MapDim, Sharers
 from tilegen.ir.plan_rules.memory import PIECE
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Axis, Move, Tensor
@@ -163,6 +163,18 @@ def offset_unit(entry: Affine) -> int:
     return gcd(*(coefficient for _, coefficient in entry.offset.terms))
 
 
+def inside_a_piece(entry: Affine, dtype: DType) -> bool:
+    """Whether columns with this index begin inside 16 bytes of a row, where no box begins."""
+    return offset_unit(entry) * dtype.bytes % PIECE != 0
+
+
+def width_of(most: int, unit: int, dtype: DType) -> int:
+    """Bytes of a copy, `most` at the most, that begins at multiples of `unit` bytes: an element's where that is none
+    that a thread can leave behind."""
+    width = gcd(most, unit)
+    return width if width in ASYNCHRONOUS else dtype.bytes
+
+
 def up(value: int, unit: int) -> int:
     """The next multiple of `unit`."""
     return -(-value // unit) * unit
@@ -200,7 +212,7 @@ def tile_geometry(move: Move, scheduled: Scheduled) -> TileGeometry:
     if scheduled.tile(move.name).mover == "tma":
         if rank > MAX_RANK:
             fail(Code.RANK, tensor.span, tensor=tensor.name, got=str(rank), wanted=f"at most {MAX_RANK}")
-        if offset_unit(last) * size % PIECE:
+        if inside_a_piece(last, tensor.dtype):
             got, wanted = f"an offset of {last.offset}, of elements of {size} bytes", f"a multiple of {PIECE} bytes"
             code = Code.MLS_COLUMN_OFFSET if scheduled.target == "mls" else Code.TMA_COLUMN_OFFSET
             fail(code, last.span, tile=move.name, tensor=tensor.name, got=got, wanted=wanted)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Output
 from tilegen.ir.plan import (
+    STORE_CHUNK,
     Descriptor,
     Digit,
     FenceAsync,
@@ -41,7 +42,6 @@ from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import exists
 
 VECTOR_BYTES = 16
-CHUNK_BYTES = 16  # a TMA store writes no less
 
 
 @dataclass
@@ -134,8 +134,8 @@ class Stores:
         if any(e.offset.terms for e in o.at):
             fail(Code.RAGGED_STORE, s.store(o.tensor).span, output=o.tensor)
         inner = tensor.dims[-1].constant
-        if inner is not None and inner * tensor.dtype.bytes % CHUNK_BYTES:
-            got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {CHUNK_BYTES} bytes"
+        if inner is not None and inner * tensor.dtype.bytes % STORE_CHUNK:
+            got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {STORE_CHUNK} bytes"
             fail(Code.STORE_CHUNKS, s.store(o.tensor).span, got=got, wanted=wanted, output=o.tensor)
         move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
         g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
