@@ -115,6 +115,11 @@ class ElementPrinter:
                     self._known[sub] = name
         return self._float(e)
 
+    @property
+    def declarations(self) -> list[str]:
+        """The parameters that what was printed so far needs."""
+        return [declaration for declaration, _ in self.parameters]
+
     def fragment(self, fragment: Fragment, *, written: bool = False) -> str:
         """The parameter that stands for a fragment."""
         key = ("fragment", fragment.name)

@@ -9,6 +9,7 @@ from tilegen.ir.plan import (
     Bound,
     CopyOperand,
     FmaOob,
+    Fragment,
     Init,
     Map,
     Mask,
@@ -41,10 +42,19 @@ def init(r: RoleScope, op: Init) -> str:
     return f"{name}({r.array(f.name)});"
 
 
+def _printer(r: RoleScope, out: Fragment, kind: str) -> ElementPrinter:
+    names = r.functions.local(kind)
+    return ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
+
+
+def _given(r: RoleScope, printer: ElementPrinter) -> list[str]:
+    """The arguments for what a printer has declared: arrays by what this role calls them."""
+    return [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+
+
 def element_map(r: RoleScope, op: Map) -> str:
     out = r.fragments[op.out]
-    names = r.functions.local("map")
-    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
+    printer = _printer(r, out, "map")
     target = printer.fragment(out, written=True)
     value = printer.value(op.value)
     name = r.functions.specific(
@@ -52,18 +62,17 @@ def element_map(r: RoleScope, op: Map) -> str:
         "map",
         out=target,
         registers=out.registers,
-        parameters=[declaration for declaration, _ in printer.parameters],
+        parameters=printer.declarations,
         before=printer.before,
         shared=printer.shared,
         value=value,
     )
-    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
-    return f"{name}({', '.join(arguments)});"
+    return f"{name}({', '.join(_given(r, printer))});"
 
 
 def fma_oob(r: RoleScope, op: FmaOob) -> str:
-    out, names = r.fragments[op.out], r.functions.local("fma_oob")
-    printer = ElementPrinter(out.layout, r.fragments, names, r.functions.helper, r.scalar, r.integer, r.whole)
+    out = r.fragments[op.out]
+    printer = _printer(r, out, "fma_oob")
     target = printer.fragment(out, written=True)
     pack = r.functions.specific(f"pack_{op.dtype}", "pack", type=op.dtype.value)
     a, b, c = (printer.pair(e, op.dtype, pack) for e in (op.a, op.b, op.c))
@@ -72,7 +81,7 @@ def fma_oob(r: RoleScope, op: FmaOob) -> str:
         "fma_oob",
         out=target,
         registers=out.registers,
-        parameters=[declaration for declaration, _ in printer.parameters],
+        parameters=printer.declarations,
         before=printer.before,
         shared=printer.shared,
         operands=f"{a}, {b}, {c}",
@@ -80,8 +89,7 @@ def fma_oob(r: RoleScope, op: FmaOob) -> str:
         convert=r.functions.helper(f"from_{op.dtype}"),
         fma=r.functions.specific(f"fma_oob_{op.dtype}", "fma_pair_oob", type=op.dtype.value),
     )
-    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
-    return f"{name}({', '.join(arguments)});"
+    return f"{name}({', '.join(_given(r, printer))});"
 
 
 def mask(r: RoleScope, op: Mask) -> str:
@@ -145,8 +153,8 @@ def mask(r: RoleScope, op: Mask) -> str:
         if others_hold:
             test.append(others_hold)
         tests.append(" && ".join(test) or "true")
-    parameters += [declaration for declaration, _ in printer.parameters]
-    arguments += [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
+    parameters += printer.declarations
+    arguments += _given(r, printer)
     limits += printer.before
     keep = tests[0] if len(tests) == 1 else " || ".join(f"({k})" for k in tests)
     name = r.functions.specific(
@@ -301,12 +309,11 @@ def sweep(r: RoleScope, op: Sweep) -> str:
         f"sweep_{op.statement or 'elements'}",
         "sweep",
         registers=registers,
-        parameters=[declaration for declaration, _ in printer.parameters],
+        parameters=printer.declarations,
         before=printer.before,
         steps=steps,
     )
-    arguments = [r.array(a) if d.endswith("]") else a for d, a in printer.parameters]
-    return f"{name}({', '.join(arguments)});"
+    return f"{name}({', '.join(_given(r, printer))});"
 
 
 def _read(printer: ElementPrinter, r: RoleScope, op: ReadShared) -> dict[str, object]:
