@@ -9,12 +9,10 @@ else than the plan did. Writes a table (kind x caught by what) and every miss, a
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.mutations.drawing import drawn, parser
 from tests.mutations.judging import SEEDS, SUBJECTS, Report, harm, plan_of, report
 from tests.mutations.plan_kinds import KINDS, Mutant, mutants
 
@@ -41,12 +40,9 @@ class Verdict:
 
 def chosen(number: int, each: int, seed: int, kinds: tuple[str, ...]) -> Iterator[int]:
     """Numbers of a sample's mutants."""
-    by_kind: dict[str, list[int]] = defaultdict(list)
-    for n, mutant in enumerate(mutants(plan_of(SUBJECTS[number]), kinds)):
-        by_kind[mutant.kind].append(n)
-    rng = random.Random(f"{seed} {SUBJECTS[number].name}")
-    for every in by_kind.values():
-        yield from sorted(every if each == 0 else rng.sample(every, min(each, len(every))))
+    every = ((mutant.kind, n) for n, mutant in enumerate(mutants(plan_of(SUBJECTS[number]), kinds)))
+    for some in drawn(every, each, f"{seed} {SUBJECTS[number].name}"):
+        yield from sorted(some)
 
 
 def judge(task: tuple[int, tuple[int, ...], tuple[str, ...]]) -> list[Verdict]:
@@ -111,19 +107,11 @@ def table(verdicts: list[Verdict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--each", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", default="")
-    parser.add_argument("--samples", default="")
-    parser.add_argument("--output", type=Path)
-    args = parser.parse_args()
-    kinds = tuple(k for k in args.kinds.split(",") if k) or tuple(KINDS)
-    names = args.samples.split(",") if args.samples else []
+    args = parser(__doc__).parse_args()
+    kinds = args.kinds or tuple(KINDS)
     tasks = []
     for number, subject in enumerate(SUBJECTS):
-        if names and subject.sample not in names:
+        if args.samples and subject.sample not in args.samples:
             continue
         wanted = list(chosen(number, args.each, args.seed, kinds))
         tasks += [(number, tuple(wanted[n : n + 12]), kinds) for n in range(0, len(wanted), 12)]

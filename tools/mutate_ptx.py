@@ -20,7 +20,7 @@ import os
 import random
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.mutations import ptx_values  # noqa: F401  (adds kinds)
+from tests.mutations.drawing import drawn, parser
 from tests.mutations.ptx_judging import SUBJECTS, Harm, Report, Subject, bench, judged, subject
 from tests.mutations.ptx_kinds import KINDS, mutants
 from tests.mutations.ptx_text import Mutant
@@ -70,16 +71,6 @@ class Verdict:
 # ---- in the emulator -------------------------------------------------------------------------------------
 
 
-def drawn(s: Subject, each: int, seed: int, kinds: Sequence[str]) -> Iterator[Mutant]:
-    """Of each kind so many mutants of a sample."""
-    by_kind: dict[str, list[Mutant]] = defaultdict(list)
-    for mutant in mutants(bench(s).text, tuple(kinds)):
-        by_kind[mutant.kind].append(mutant)
-    rng = random.Random(f"{seed} {s.name}")
-    for every in by_kind.values():
-        yield from every if each == 0 else rng.sample(every, min(each, len(every)))
-
-
 def judge(name: str, mutant: Mutant) -> Verdict:
     return Verdict(name, mutant, *judged(subject(name), mutant))
 
@@ -100,7 +91,8 @@ class Share:
 def judge_share(share: Share) -> tuple[int, list[Verdict]]:
     """How many mutants were drawn, and what came of those that there was time for."""
     end = time.perf_counter() + share.seconds
-    wanted = list(drawn(subject(share.sample), share.each, share.seed, share.kinds))
+    every = ((mutant.kind, mutant) for mutant in mutants(bench(subject(share.sample)).text, share.kinds))
+    wanted = [m for some in drawn(every, share.each, f"{share.seed} {share.sample}") for m in some]
     random.Random(share.seed).shuffle(wanted)
     wanted = wanted[share.part :: share.parts]
     done: list[Verdict] = []
@@ -253,7 +245,7 @@ def _on_gpu(worker: GpuWorker, name: str, mutant: Mutant | None) -> tuple[str, s
 def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
     begun = time.perf_counter()
     end = begun + (args.seconds or 600)
-    names = [s.name for s in SUBJECTS if s.name in _ON_GPU and (not args.samples or s.name in args.samples.split(","))]
+    names = [s.name for s in SUBJECTS if s.name in _ON_GPU and (not args.samples or s.name in args.samples)]
     with ProcessPoolExecutor(args.jobs) as pool:
         list(pool.map(_compiled, names))
         tasks = spread(names, args.mutants, args.seed, kinds)
@@ -328,21 +320,15 @@ def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], to
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--each", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", default="")
-    parser.add_argument("--samples", default="")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--mutants", type=int, default=130)
-    args = parser.parse_args()
-    kinds = tuple(k for k in args.kinds.split(",") if k) or tuple(KINDS)
+    command = parser(__doc__)
+    command.add_argument("--seconds", type=float, default=0.0)
+    command.add_argument("--gpu", action="store_true")
+    command.add_argument("--mutants", type=int, default=130)
+    args = command.parse_args()
+    kinds = args.kinds or tuple(KINDS)
     if args.gpu:
         return compared(args, kinds)
-    names = args.samples.split(",") if args.samples else []
+    names = args.samples
     emulated(args, [s for s in SUBJECTS if not names or s.name in names or s.name.split()[0] in names], kinds)
     return 0
 

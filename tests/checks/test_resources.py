@@ -7,10 +7,10 @@ import pytest
 from tests.plan import edits
 from tests.plan.plans import F32, at, attention, gemm
 from tilegen.checks.grid import check_grid
-from tilegen.checks.resources import OVERHEAD, check, register_needs
+from tilegen.checks.resources import check, register_needs
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
-from tilegen.ir.liveness import live_points
+from tilegen.ir.liveness import OVERHEAD, live_points
 from tilegen.ir.uniform import Int, op
 
 G, A = gemm(), attention()
