@@ -13,8 +13,6 @@ import argparse
 import gc
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.builds import ROOT, SAMPLES
 from benchmarks.stand_in import installed
+from tilegen.bench.machine import facts, processor_facts
 from tilegen.bench.report import aligned
 from tilegen.runtime.recent import MOST
 
@@ -170,25 +169,14 @@ def report(machine: Mapping[str, str], rows: list[Row], folder: Path) -> list[st
 @contextmanager
 def device(stand_in: bool) -> Iterator[tuple[Any, Callable[[], object], dict[str, str]]]:
     """torch, a wait for the GPU, and what is known of the machine."""
-    cpu = {"processor": _processor(), "Python": platform.python_version()}
+    cpu = processor_facts()
     if stand_in:
         with installed() as (torch, _):
             yield torch, lambda: None, {"gpu": "none: torch and the driver are stand-ins", **cpu}
         return
     import torch
 
-    from tilegen.bench.machine import facts
-
     yield torch, torch.cuda.synchronize, {**facts(), **cpu}
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"model name\s*: (.*)", text)
-    return f"{found[1] if found else platform.processor()}, {os.cpu_count()} cores"
 
 
 def main(arguments: list[str] | None = None) -> int:

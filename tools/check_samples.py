@@ -1,24 +1,31 @@
 """Runs the static checks on the plans of every sample: all are right, so whatever is reported is a false alarm.
 
-    python tools/check_samples.py [--all] [--most N] [--samples A,B] [--output FILE]
+    python tools/check_samples.py [--all] [--most N] [--samples A,B] [--jobs N] [--seconds S] [-o FILE.md]
 
 Every value of every parameter, each with each (of a range of more than eight, its ends, what is given as a default and
 every fifth; --all: every one; --most: N combinations of each spec, spread evenly), each schedule in the file that a
-launch may take, and the schedules listed under benchmarks/schedules. Writes what was checked, what was reported, what
-could not be judged, and how long it took.
+launch may take, and the schedules listed under benchmarks/schedules. Specs take turns, so that a run that is cut short
+has met all of them. Writes what was checked, what was reported, what could not be judged, and how long it took.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.variants import read_variants
+from tests.suites.pool import Pool, Task
+from tests.suites.record import Record, common
 from tilegen.checks import resources
 from tilegen.checks.movement.check import check_movement
 from tilegen.checks.trials import check_all
@@ -30,6 +37,7 @@ from tilegen.syntax.parsing import parse
 from tilegen.syntax.span import Source
 
 ROOT = Path(__file__).parents[1]
+LIMIT = 120.0  # seconds that one bound spec may take
 LISTED = 8
 EVERY = 5
 
@@ -37,6 +45,7 @@ EVERY = 5
 @dataclass(frozen=True)
 class Result:
     title: str
+    given: str
     refused: str  # the code with which the compiler refuses the parameters, if it does
     plans: int
     faults: tuple[str, ...]
@@ -46,18 +55,16 @@ class Result:
 
 def texts(names: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
     """(title, spec, parameters that are fixed)."""
-    for path in sorted((ROOT / "samples").glob("*.tile")):
-        if not names or path.stem in names:
-            yield path.stem, path.read_text(encoding="utf-8"), {}
-    spec = (ROOT / "samples" / "fa3_fwd.tile").read_text(encoding="utf-8")
-    bare = spec[: spec.index("  schedule ")]
+    samples = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "samples").glob("*.tile"))}
+    yield from ((name, text, {}) for name, text in samples.items() if not names or name in names)
     for path in sorted((ROOT / "benchmarks" / "schedules").glob("*.txt")):
-        for entry in path.read_text(encoding="utf-8").split("=== ")[1:]:
-            head, _, directives = entry.partition("\n")
-            name, _, condition = head.partition(" if ")
-            fixed = dict(pair.split("=") for pair in condition.replace(" and ", " ").split() if "=" in pair)
-            if not names or path.stem in names:
-                yield f"{path.stem}: {name}", f"{bare}  schedule hopper {{\n{directives}\n  }}\n}}\n", fixed
+        if names and path.stem not in names:
+            continue
+        spec = next((text for name, text in samples.items() if path.stem.endswith(f"_{name}")), samples["fa3_fwd"])
+        bare = spec[: spec.index("  schedule ")]
+        for v in read_variants(path.read_text(encoding="utf-8")):
+            text = f"{bare}  schedule hopper {{\n{v.directives}\n  }}\n}}\n"
+            yield f"{path.stem}: {v.name}", text, dict(v.only)
 
 
 def parameters(text: str, whole: bool) -> Iterator[dict[str, str]]:
@@ -79,20 +86,33 @@ def parameters(text: str, whole: bool) -> Iterator[dict[str, str]]:
         yield dict(choice)
 
 
-def check(title: str, text: str, given: dict[str, str]) -> Result:
-    title = " ".join([title, *(f"{k}={v}" for k, v in given.items())])
+def asked(names: list[str], whole: bool, most: int) -> list[Task]:
+    """Every bound spec; the specs take turns."""
+    ways = []
+    for title, text, fixed in texts(names):
+        every = [g for g in parameters(text, whole) if all(g.get(k) == v for k, v in fixed.items())]
+        count = min(most or len(every), len(every))
+        some = [every[n * len(every) // count] for n in range(count)]
+        random.Random(title).shuffle(some)
+        ways.append([Task("", check, (title, text, given)) for given in some])
+    return [task for turn in itertools.zip_longest(*ways) for task in turn if task is not None]
+
+
+def check(task: tuple[str, str, dict[str, str]]) -> Result:
+    title, text, parameters = task
+    given = " ".join(f"{k}={v}" for k, v in parameters.items())
     faults: list[str] = []
     unknown: list[str] = []
     seconds: list[float] = []
     try:
         source = Source("sample.tile", text)
         parse(source)
-        program = load(source, given)
+        program = load(source, parameters)
         plans = lower_all(program)
         if refused := [d for plan in plans for d in resources.check(plan)]:
-            return Result(title, refused[0].code, 0, (), (), ())
+            return Result(title, given, refused[0].code, 0, (), (), ())
     except TilegenError as e:
-        return Result(title, e.diagnostics[0].code, 0, (), (), ())
+        return Result(title, given, e.diagnostics[0].code, 0, (), (), ())
     for number, plan in enumerate(plans):
         begun = time.process_time()
         try:
@@ -103,52 +123,60 @@ def check(title: str, text: str, given: dict[str, str]) -> Result:
         except TilegenError as e:
             faults += [d.code for d in e.diagnostics]
         seconds.append(time.process_time() - begun)
-    return Result(title, "", len(plans), tuple(faults), tuple(unknown), tuple(seconds))
+    return Result(title, given, "", len(plans), tuple(faults), tuple(unknown), tuple(seconds))
 
 
-def report(results: list[Result]) -> str:
+def report(results: list[Result], failed: list[str]) -> str:
     plans = sum(r.plans for r in results)
     alarms = [r for r in results if r.faults]
     unknown = [r for r in results if r.unknown]
     seconds = sorted(s for r in results for s in r.seconds) or [0.0]
-    refused = [r for r in results if r.refused]
+    refused = Counter((r.title, r.refused) for r in results if r.refused)
     lines = [
-        "# The checks on plans that are right",
-        "",
-        f"{plans} plans of {len(results) - len(refused)} bound specs: {len(alarms)} with a false alarm, {len(unknown)} "
-        f"in which something could not be judged. {len(refused)} bound specs are refused before.",
+        f"{plans} plans of {len(results) - refused.total()} bound specs: {len(alarms)} with a false alarm, "
+        f"{len(unknown)} in which something could not be judged. {refused.total()} bound specs are refused before.",
         "",
         f"Time of all checks for a plan (CPU): median {seconds[len(seconds) // 2]:.2f} s, longest {seconds[-1]:.2f} s.",
         "",
+        *(f"- false alarm: {r.title} {r.given}: {', '.join(r.faults)}" for r in alarms),
+        *(f"- not judged: {r.title} {r.given}: {'; '.join(r.unknown)}" for r in unknown),
+        *(f"- failed: {text}" for text in failed),
+        "",
+        "| spec | bound | plans | refused | false alarms |",
+        "|---|---|---|---|---|",
     ]
-    lines += [f"- false alarm: {r.title}: {', '.join(r.faults)}" for r in alarms]
-    lines += [f"- not judged: {r.title}: {'; '.join(r.unknown)}" for r in unknown]
-    refusals = sorted({(r.title.split()[0], r.refused) for r in refused})
-    lines += [f"- refused: {name}: {code}" for name, code in refusals]
-    return "\n".join(lines) + "\n"
+    for title in sorted({r.title for r in results}):
+        own = [r for r in results if r.title == title]
+        codes = ", ".join(f"{code} {n}" for (t, code), n in sorted(refused.items()) if t == title)
+        cells = (len(own), sum(r.plans for r in own), codes, sum(1 for r in own if r.faults) or "")
+        lines.append(f"| {title} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--samples", default="")
-    parser.add_argument("--output", type=Path)
+    common(parser)
     args = parser.parse_args()
+    tasks = asked([n for n in args.samples.split(",") if n], args.all, args.most)
     results: list[Result] = []
-    for title, text, fixed in texts([n for n in args.samples.split(",") if n]):
-        every = [g for g in parameters(text, args.all) if all(g.get(k) == v for k, v in fixed.items())]
-        count = min(args.most or len(every), len(every))
-        for given in (every[n * len(every) // count] for n in range(count)):
-            results.append(check(title, text, given))
-            if results[-1].faults or results[-1].unknown:
-                print(results[-1], file=sys.stderr, flush=True)
-        print(f"{title}: {len(results)} so far", file=sys.stderr, flush=True)
-        if args.output:
-            args.output.write_text(report(results), encoding="utf-8")
-    print(report(results))
-    sys.exit(any(r.faults for r in results))
+    failed: list[str] = []
+    with Pool(args.jobs, args.seconds) as pool:
+        record = Record("The checks on plans that are right", "bound specs", pool, args.output)
+        for done in pool.each(tasks, LIMIT):
+            if (r := done.value) is None:
+                title, _, given = done.task.value
+                failed.append(f"{title} {given}: {done.failure}")
+                continue
+            results.append(r)
+            if r.faults or r.unknown:
+                print(r, file=sys.stderr, flush=True)
+            record.update(lambda: report(results, failed), len(results), len(tasks))
+    record.finish(report(results, failed), len(results), len(tasks))
+    return 1 if failed or any(r.faults for r in results) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,30 +1,31 @@
 """Puts faults into the plans of all samples, and counts which of the harmful ones the static checks report.
 
-    python tools/mutate_plans.py [--each N] [--jobs N] [--seed N] [--kinds A,B] [--samples A,B] [--output FILE]
+    python tools/mutate_plans.py [--each N] [--seed N] [--kinds A,B] [--samples A,B]
+                                 [--jobs N] [--seconds S] [-o FILE.md]
 
---each N: of each kind N mutants a sample, drawn by the seed (0: every one). Harm is judged apart: a mutant is run with
-the hardware's rules at adversarial times, from 20 seeds, and does harm if it hangs, breaks a rule, or computes anything
-else than the plan did. Writes a table (kind x caught by what) and every miss, as Markdown.
+--each N: of each kind N mutants a sample, drawn by the seed (0: every one), in random order. Harm is judged apart: a
+mutant is run with the hardware's rules at adversarial times, from 20 seeds, and does harm if it hangs, breaks a rule,
+or computes anything else than the plan did. Writes a table (kind x caught by what) and every miss, as Markdown.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.mutations.drawing import drawn, parser
+from tests.mutations.drawing import drawn, parser, shuffled
 from tests.mutations.judging import SEEDS, SUBJECTS, Report, harm, plan_of, report
 from tests.mutations.plan_kinds import KINDS, Mutant, mutants
+from tests.suites.pool import Pool, Task
+from tests.suites.record import Record
 
+LIMIT = 120.0  # seconds that one mutant may take
 CHECKS = ("plan rules", "resources", "pipeline", "movement")
 
 
@@ -38,25 +39,21 @@ class Verdict:
     seconds: float
 
 
-def chosen(number: int, each: int, seed: int, kinds: tuple[str, ...]) -> Iterator[int]:
+@cache
+def _every(number: int, kinds: tuple[str, ...]) -> tuple[Mutant, ...]:
+    return tuple(mutants(plan_of(SUBJECTS[number]), kinds))
+
+
+def chosen(number: int, each: int, seed: int, kinds: tuple[str, ...]) -> list[int]:
     """Numbers of a sample's mutants."""
-    every = ((mutant.kind, n) for n, mutant in enumerate(mutants(plan_of(SUBJECTS[number]), kinds)))
-    for some in drawn(every, each, f"{seed} {SUBJECTS[number].name}"):
-        yield from sorted(some)
+    key = f"{seed} {SUBJECTS[number].name}"
+    numbers: list[int] = shuffled(drawn(((m.kind, n) for n, m in enumerate(_every(number, kinds))), each, key), key)
+    return numbers
 
 
-def judge(task: tuple[int, tuple[int, ...], tuple[str, ...]]) -> list[Verdict]:
-    number, wanted, kinds = task
-    subject = SUBJECTS[number]
-    out = []
-    for n, mutant in enumerate(mutants(plan_of(subject), kinds)):
-        if n in wanted:
-            out.append(_judged(number, mutant))
-    return out
-
-
-def _judged(number: int, mutant: Mutant) -> Verdict:
-    subject = SUBJECTS[number]
+def judge(task: tuple[int, int, tuple[str, ...]]) -> Verdict:
+    number, n, kinds = task
+    subject, mutant = SUBJECTS[number], _every(number, kinds)[n]
     begun = time.perf_counter()
     found = report(subject, mutant)
     seconds = time.perf_counter() - begun
@@ -106,37 +103,40 @@ def table(verdicts: list[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
+def main() -> int:
     args = parser(__doc__).parse_args()
     kinds = args.kinds or tuple(KINDS)
-    tasks = []
-    for number, subject in enumerate(SUBJECTS):
-        if args.samples and subject.sample not in args.samples:
-            continue
-        wanted = list(chosen(number, args.each, args.seed, kinds))
-        tasks += [(number, tuple(wanted[n : n + 12]), kinds) for n in range(0, len(wanted), 12)]
-    begun = time.perf_counter()
     verdicts: list[Verdict] = []
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for done in pool.map(judge, tasks):
-            verdicts += done
-            print(f"{len(verdicts)} mutants, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-            for v in done:
-                if v.harm and not v.report:
-                    print(
-                        f"missed: {SUBJECTS[v.subject].name}: {v.kind}, {v.where}: {v.harm}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-            if args.output:
-                args.output.write_text(_text(verdicts), encoding="utf-8")
-    print(_text(verdicts))
+    failed: list[str] = []
+    with Pool(args.jobs, args.seconds) as pool:
+        record = Record("Faults in plans", "mutants", pool, args.output)
+        tasks = [
+            Task(subject.name, judge, (number, n, kinds))
+            for number, subject in enumerate(SUBJECTS)
+            if not args.samples or subject.sample in args.samples
+            for n in chosen(number, args.each, args.seed, kinds)
+        ]
+        for done in pool.each(tasks, LIMIT):
+            if (v := done.value) is None:
+                mutant = _every(done.task.value[0], kinds)[done.task.value[1]]
+                failed.append(f"{done.task.group}: {mutant.kind}, {mutant.where}: {done.failure}")
+                print(f"not judged: {failed[-1]}", file=sys.stderr, flush=True)
+                continue
+            verdicts.append(v)
+            if v.harm and not v.report:
+                print(f"missed: {_named(v)}", file=sys.stderr, flush=True)
+            record.update(lambda: _text(verdicts, failed), len(verdicts), len(tasks))
+    record.finish(_text(verdicts, failed), len(verdicts), len(tasks))
+    return 1 if failed or any(v.harm and not v.report for v in verdicts) else 0
 
 
-def _text(verdicts: list[Verdict]) -> str:
-    median = sorted(v.seconds for v in verdicts)[len(verdicts) // 2]
-    return f"# Faults in plans\n\n{table(verdicts)}\nMedian time of the static checks for a mutant: {median:.2f} s.\n"
+def _text(verdicts: list[Verdict], failed: list[str]) -> str:
+    seconds = sorted(v.seconds for v in verdicts) or [0.0]
+    lines = [table(verdicts), f"Median time of the static checks for a mutant: {seconds[len(seconds) // 2]:.2f} s."]
+    if failed:
+        lines += ["", "Not judged:", "", *(f"- {text}" for text in failed)]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

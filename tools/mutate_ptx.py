@@ -1,13 +1,14 @@
 """Puts faults into the PTX of all samples' kernels, and counts which of the harmful ones the emulator tells of.
 
-    python tools/mutate_ptx.py [--each N] [--seed N] [--kinds A,B] [--samples A,B] [--seconds S] [--jobs N]
-                               [--output FILE]
-    python tools/mutate_ptx.py --gpu [--mutants N] [--seconds S] [--jobs N] [--output FILE]
+    python tools/mutate_ptx.py [--each N] [--seed N] [--kinds A,B] [--samples A,B] [--jobs N] [--seconds S] [-o FILE.md]
+    python tools/mutate_ptx.py --gpu [--mutants N] [--seed N] [--kinds A,B] [--samples A,B] [--jobs N] [--seconds S]
+                               [-o FILE.md]
 
---each N: of each kind N mutants a sample, drawn by the seed (0: every one). Harm is judged apart: a mutant is run in
-the emulator unwatched, at adversarial times, on random, peaked and spoiled data, and does harm if it hangs, meets a
-fault, or writes what the spec does not allow. Reported is what a watched run tells, on other data: a fault, or else a
-result that is wrong by the equations. Writes a table (kind x caught by what) and every miss, as Markdown.
+--each N: of each kind N mutants a sample, drawn by the seed (0: every one), in random order. Harm is judged apart: a
+mutant is run in the emulator unwatched, at adversarial times, on random, peaked and spoiled data, and does harm if it
+hangs, meets a fault, or writes what the spec does not allow. Reported is what a watched run tells, on other data: a
+fault, or else a result that is wrong by the equations. Writes a table (kind x caught by what) and every miss, as
+Markdown.
 
 --gpu: mutants, spread over kinds, are assembled by the driver and run on the GPU as well, each in a process that it may
 take down; tells whether the GPU agrees with the emulator on what they do. Kernels without a fault are run first.
@@ -16,26 +17,27 @@ take down; tells whether the GPU agrees with the emulator on what they do. Kerne
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.mutations import ptx_values  # noqa: F401  (adds kinds)
-from tests.mutations.drawing import drawn, parser
-from tests.mutations.ptx_judging import SUBJECTS, Harm, Report, Subject, bench, judged, subject
+from tests.mutations.drawing import drawn, parser, shuffled
+from tests.mutations.ptx_judging import SUBJECTS, Harm, Report, bench, judged, subject
 from tests.mutations.ptx_kinds import KINDS, mutants
 from tests.mutations.ptx_text import Mutant
+from tests.suites.pool import Pool, Task
+from tests.suites.record import Record
 from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
+
+LIMIT = 300.0  # seconds that one mutant may take
 
 
 @dataclass(frozen=True)
@@ -65,80 +67,65 @@ class Verdict:
     @property
     def text(self) -> str:
         """The mutant and its harm, in words."""
-        return f"{self.sample}: {self.kind}, {self.mutant.where}: {self.harm.kind} {self.harm.what}".rstrip()
+        return f"{_named(self.sample, self.mutant)}: {self.harm.kind} {self.harm.what}".rstrip()
 
 
 # ---- in the emulator -------------------------------------------------------------------------------------
 
 
-def judge(name: str, mutant: Mutant) -> Verdict:
+def judge(task: tuple[str, Mutant]) -> Verdict:
+    name, mutant = task
     return Verdict(name, mutant, *judged(subject(name), mutant))
 
 
-@dataclass(frozen=True)
-class Share:
-    """Of a sample's mutants every `parts`-th, as many as there are seconds for."""
-
-    sample: str
-    each: int
-    seed: int
-    kinds: tuple[str, ...]
-    part: int
-    parts: int
-    seconds: float
+def draw(task: tuple[str, int, int, tuple[str, ...]]) -> list[Mutant]:
+    """Of a sample's mutants."""
+    name, each, seed, kinds = task
+    every = ((mutant.kind, mutant) for mutant in mutants(bench(subject(name)).text, kinds))
+    chosen: list[Mutant] = shuffled(drawn(every, each, f"{seed} {name}"), f"{seed} {name}")
+    return chosen
 
 
-def judge_share(share: Share) -> tuple[int, list[Verdict]]:
-    """How many mutants were drawn, and what came of those that there was time for."""
-    end = time.perf_counter() + share.seconds
-    every = ((mutant.kind, mutant) for mutant in mutants(bench(subject(share.sample)).text, share.kinds))
-    wanted = [m for some in drawn(every, share.each, f"{share.seed} {share.sample}") for m in some]
-    random.Random(share.seed).shuffle(wanted)
-    wanted = wanted[share.part :: share.parts]
-    done: list[Verdict] = []
-    for mutant in wanted:
-        if time.perf_counter() > end:
-            break
-        done.append(judge(share.sample, mutant))
-    return len(wanted), done
-
-
-def emulated(args: argparse.Namespace, subjects: Sequence[Subject], kinds: tuple[str, ...]) -> None:
-    """A sample's mutants are judged by one process, or by few: it takes long to build what they are held against."""
-    begun = time.perf_counter()
-    count = -(-len(subjects) // args.jobs) * args.jobs
-    seconds = args.seconds * args.jobs / count if args.seconds else float("inf")
-    shares = []
-    for n, s in enumerate(subjects):
-        parts = (count + n) // len(subjects)
-        shares += [Share(s.name, args.each, args.seed, kinds, part, parts, seconds) for part in range(parts)]
+def emulated(args: argparse.Namespace, names: Sequence[str], kinds: tuple[str, ...]) -> int:
     verdicts: list[Verdict] = []
-    total = 0
-    with ProcessPoolExecutor(args.jobs) as pool:
-        for wanted, done in pool.map(judge_share, shares):
-            verdicts += done
-            total += wanted
-            print(f"{len(verdicts)} mutants, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-            if args.output:
-                args.output.write_text(document(verdicts, total), encoding="utf-8")
-    print(document(verdicts, total))
+    failed: list[str] = []
+    wanted = 0
+    with Pool(args.jobs, args.seconds) as pool:
+        record = Record("Faults in PTX", "mutants drawn", pool, args.output)
+        drawing = [Task(name, draw, (name, args.each, args.seed, kinds)) for name in names]
+        for done in pool.each(drawing, LIMIT):
+            if done.failure:
+                name, *what = done.task.value
+                failed.append(f"{_named(name, *what) if done.task.function is judge else name}: {done.failure}")
+                print(f"not judged: {failed[-1]}", file=sys.stderr, flush=True)
+            elif done.task.function is draw:
+                wanted += len(done.value)
+                pool.add([Task(done.task.group, judge, (done.task.group, mutant)) for mutant in done.value])
+            else:
+                verdicts.append(done.value)
+                if done.value.harm.kind and not done.value.told:
+                    print(f"missed: {done.value.text}", file=sys.stderr, flush=True)
+                record.update(lambda: document(verdicts, failed, len(names)), len(verdicts), wanted)
+    record.finish(document(verdicts, failed, len(names)), len(verdicts), wanted)
+    return 1 if failed or any(v.broke or (v.harm.kind and not v.told) for v in verdicts) else 0
 
 
-def document(verdicts: Sequence[Verdict], total: int) -> str:
+def _named(name: str, mutant: Mutant) -> str:
+    return f"{name}: {mutant.kind}, {mutant.where}"
+
+
+def document(verdicts: Sequence[Verdict], failed: Sequence[str], kernels: int) -> str:
     """Markdown: what came of the mutants, by kind."""
     harmful = [v for v in verdicts if v.harm.kind]
     told = [v for v in harmful if v.told]
     by_emulator = [v for v in told if v.told and v.told.by == "emulator"]
     placed = [v for v in told if v.told and v.told.placed]
-    drawn_of = f" (of {total} drawn)" if total > len(verdicts) else ""
     lines = [
-        "# Faults in PTX",
-        "",
-        f"{len(verdicts)} mutants{drawn_of} of {len({v.kind for v in verdicts})} kinds in "
-        f"{len({v.sample for v in verdicts})} kernels; {len(harmful)} do harm. Of those the watching emulator names a "
-        f"fault in {len(by_emulator)} ({_share(by_emulator, harmful)}), and the comparison with the equations tells of "
-        f"{len(told) - len(by_emulator)} more: {len(told)} are reported ({_share(told, harmful)}), {len(placed)} of "
-        "them at a statement of the spec.",
+        f"{len(verdicts)} mutants of {len({v.kind for v in verdicts})} kinds in "
+        f"{len({v.sample for v in verdicts})} of {kernels} kernels; {len(harmful)} do harm. Of those the watching "
+        f"emulator names a fault in {len(by_emulator)} ({_share(by_emulator, harmful)}), and the comparison with the "
+        f"equations tells of {len(told) - len(by_emulator)} more: {len(told)} are reported "
+        f"({_share(told, harmful)}), {len(placed)} of them at a statement of the spec.",
         "",
         "| kind | mutants | harmful | wrong | hang | fault | named by the emulator | told by the oracle | missed "
         "| named without harm seen |",
@@ -158,6 +145,8 @@ def document(verdicts: Sequence[Verdict], total: int) -> str:
     ):
         if some:
             lines += ["", title, "", *(f"- {v.text}" for v in some)]
+    if failed:
+        lines += ["", "Not judged:", "", *(f"- {text}" for text in failed)]
     quiet = [v for v in verdicts if not v.harm.kind and not v.told]
     lines += [
         "",
@@ -167,7 +156,7 @@ def document(verdicts: Sequence[Verdict], total: int) -> str:
     for kind, n in sorted(Counter(v.kind for v in quiet).items()):
         changed = sum(1 for v in quiet if v.kind == kind and v.harm.changed)
         lines.append(f"- {kind}: {n}" + (f" ({changed})" if changed else ""))
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _row(kind: str, own: Sequence[Verdict]) -> str:
@@ -215,14 +204,14 @@ def spread(names: Sequence[str], count: int, seed: int, kinds: Sequence[str]) ->
 class _Runner:
     """A process on the GPU that takes mutants from a queue, until the time is up."""
 
-    def __init__(self, tasks: SimpleQueue[tuple[int, str, Mutant | None]], end: float) -> None:
-        self._tasks, self._end = tasks, end
+    def __init__(self, tasks: SimpleQueue[tuple[int, str, Mutant | None]], pool: Pool) -> None:
+        self._tasks, self._pool = tasks, pool
         self.found: dict[int, tuple[str, str]] = {}
 
     def run(self) -> None:
         worker = GpuWorker()
         try:
-            while time.perf_counter() < self._end:
+            while self._pool.left > 0 and not self._pool.cut:
                 number, name, mutant = self._tasks.get_nowait()
                 self.found[number] = _on_gpu(worker, name, mutant)
         except Empty:
@@ -243,35 +232,31 @@ def _on_gpu(worker: GpuWorker, name: str, mutant: Mutant | None) -> tuple[str, s
 
 
 def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
-    begun = time.perf_counter()
-    end = begun + (args.seconds or 600)
     names = [s.name for s in SUBJECTS if s.name in _ON_GPU and (not args.samples or s.name in args.samples)]
-    with ProcessPoolExecutor(args.jobs) as pool:
-        list(pool.map(_compiled, names))
+    done: list[Verdict] = []
+    with Pool(args.jobs, args.seconds or 600) as pool:
+        record = Record("Faults in PTX, on the GPU and in the emulator", "mutants", pool, args.output, gpu=True)
+        for _ in pool.each([Task(name, _compiled, name) for name in names], LIMIT):
+            pass  # into the cache, from which every process takes them
         tasks = spread(names, args.mutants, args.seed, kinds)
-        verdicts: list[Future[Verdict]] = [pool.submit(judge, name, mutant) for name, mutant in tasks]
         queue: SimpleQueue[tuple[int, str, Mutant | None]] = SimpleQueue()
         for n, name in enumerate(names):
             queue.put((-1 - n, name, None))
         for n, (name, mutant) in enumerate(tasks):
             queue.put((n, name, mutant))
-        runners = [_Runner(queue, end) for _ in range(max(args.jobs // 2, 1))]
+        runners = [_Runner(queue, pool) for _ in range(max(args.jobs // 2, 1))]
         with ThreadPoolExecutor(len(runners)) as threads:
-            for future in [threads.submit(runner.run) for runner in runners]:
+            running = [threads.submit(runner.run) for runner in runners]
+            verdicts = [
+                v.value for v in pool.each(judge, [Task(name, (name, m)) for name, m in tasks], LIMIT) if v.value
+            ]
+            for future in running:
                 future.result()
         on_gpu = {n: what for runner in runners for n, what in runner.found.items()}
-        done: list[Verdict] = []
-        for n, one in enumerate(verdicts):
-            if time.perf_counter() > end + 10 and not one.done():
-                one.cancel()
-                continue
-            if n in on_gpu:
-                done.append(replace(one.result(), gpu=on_gpu[n]))
+        told = {(v.sample, v.mutant): v for v in verdicts}
+        done = [replace(told[task], gpu=on_gpu[n]) for n, task in enumerate(tasks) if task in told and n in on_gpu]
     untouched = {name: on_gpu.get(-1 - n, ("not run", "")) for n, name in enumerate(names)}
-    text = agreement(done, untouched, len(tasks), time.perf_counter() - begun)
-    if args.output:
-        args.output.write_text(text, encoding="utf-8")
-    print(text)
+    record.finish(agreement(done, untouched), len(done), len(tasks))
     return 0 if all(kind == "right" for kind, _ in untouched.values()) else 1
 
 
@@ -279,11 +264,9 @@ def _compiled(name: str) -> None:
     bench(subject(name))
 
 
-def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], total: int, seconds: float) -> str:
+def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]]) -> str:
     """Markdown: what the GPU and the emulator make of the same mutants."""
     lines = [
-        "# Faults in PTX, on the GPU and in the emulator",
-        "",
         "Without a fault: " + ", ".join(f"{name} {' '.join(what)}".strip() for name, what in untouched.items()) + ".",
         "",
     ]
@@ -295,8 +278,8 @@ def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], to
     there = [v for v in assembled if v.gpu and v.gpu[0] != "right"]
     told = [v for v in there if v.told]
     lines += [
-        f"{len(done)} mutants of {total} drawn, of {len({v.kind for v in done})} kinds, in {seconds:.0f} s. On harm "
-        f"the two agree in {len(same)} of the {len(assembled)} that the driver assembles. Of {len(there)} that do harm "
+        f"{len(done)} mutants of {len({v.kind for v in done})} kinds. On harm the "
+        f"two agree in {len(same)} of the {len(assembled)} that the driver assembles. Of {len(there)} that do harm "
         f"on the GPU, {len(told)} are reported by the emulator or by the comparison of its result "
         f"({_share(told, there)}).",
         "",
@@ -316,21 +299,20 @@ def agreement(done: Sequence[Verdict], untouched: dict[str, tuple[str, str]], to
         if v.gpu and (v.harm.kind or "right") != v.gpu[0]:
             named = v.told.text if v.told else "nothing is reported"
             lines.append(f"- {v.text or 'right'} | GPU: {' '.join(v.gpu)} | {named}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> int:
     command = parser(__doc__)
-    command.add_argument("--seconds", type=float, default=0.0)
     command.add_argument("--gpu", action="store_true")
     command.add_argument("--mutants", type=int, default=130)
     args = command.parse_args()
     kinds = args.kinds or tuple(KINDS)
     if args.gpu:
         return compared(args, kinds)
-    names = args.samples
-    emulated(args, [s for s in SUBJECTS if not names or s.name in names or s.name.split()[0] in names], kinds)
-    return 0
+    given = args.samples
+    names = [s.name for s in SUBJECTS if not given or s.name in given or s.name.split()[0] in given]
+    return emulated(args, names, kinds)
 
 
 if __name__ == "__main__":

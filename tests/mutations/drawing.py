@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TypeVar
+
+from tests.suites.record import common
 
 _T = TypeVar("_T")
 
@@ -23,15 +23,21 @@ def drawn(mutants: Iterable[tuple[str, _T]], each: int, key: str) -> Iterator[li
         yield every if each == 0 else rng.sample(every, min(each, len(every)))
 
 
+def shuffled(mutants: Iterable[list[_T]], key: str) -> list[_T]:
+    """All of them, so that a run that is cut short has met every kind alike. key: seeds the order."""
+    every = [mutant for some in mutants for mutant in some]
+    random.Random(key).shuffle(every)
+    return every
+
+
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Of a command that puts faults into what samples become."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--each", type=int, default=1)
-    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--kinds", type=_names, default=())
     made.add_argument("--samples", type=_names, default=())
-    made.add_argument("--output", type=Path)
+    common(made)
     return made
 
 

@@ -77,6 +77,11 @@ class GpuWorker:
             self._connection.close()
         self._process = self._connection = None
 
+    def interrupt(self) -> None:
+        """End the process from another thread: the call under way raises WorkerDiedError."""
+        if (process := self._process) is not None:
+            process.kill()
+
     def _start(self) -> Connection:
         if self._connection is None:
             context = get_context("spawn")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,23 +24,55 @@ def facts() -> dict[str, str]:
     import torch
 
     from tilegen.runtime.driver import device_info
-    from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 
     info = device_info()
     cudnn = torch.backends.cudnn.version() or 0
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": _date(),
         "gpu": f"{info.name}, {info.sm_count} multiprocessors",
         "driver": _smi("driver_version") or "unknown",
         "power limit": _smi("power.limit", "W") or "unknown",
         "CUDA of the driver": ".".join(map(str, info.driver)),
         "torch": torch.__version__,
         "cuDNN": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
-        "NVRTC": ".".join(map(str, nvrtc_version())),
+        "NVRTC": _nvrtc(),
         **{name: found for name in _PEERS if (found := _installed(name))},
-        "tilegen": _installed("tilegen") or "from its source tree",
-        "revision": _revision() or "unknown",
+        **_tilegen(),
     }
+
+
+def host_facts() -> dict[str, str]:
+    """The same of what needs no GPU."""
+    return {
+        "date": _date(),
+        **processor_facts(),
+        "NumPy": _installed("numpy") or "unknown",
+        "NVRTC": _nvrtc(),
+        **_tilegen(),
+    }
+
+
+def processor_facts() -> dict[str, str]:
+    """The processor, and the Python that runs on it."""
+    found = None
+    with suppress(OSError):
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    name = found[1] if found else platform.processor() or platform.machine()
+    return {"processor": f"{name}, {os.cpu_count()} cores", "Python": platform.python_version()}
+
+
+def _date() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _nvrtc() -> str:
+    from tilegen.targets.hopper.nvrtc_library import nvrtc_version
+
+    return ".".join(map(str, nvrtc_version()))
+
+
+def _tilegen() -> dict[str, str]:
+    return {"tilegen": _installed("tilegen") or "from its source tree", "revision": _revision() or "unknown"}
 
 
 def _installed(package: str) -> str | None:
