@@ -80,7 +80,7 @@ def test_tiles_that_threads_copy_show_their_copies(tmp_path: Path) -> None:
 def test_tiles_that_ctas_load_together_say_so(tmp_path: Path) -> None:
     spec = tmp_path / "gemm.tile"
     text = (SAMPLES / "gemm.tile").read_text()
-    spec.write_text(text.replace("stages a 4, b 4", "stages a 4, b 4  multicast b over m", 1))
+    spec.write_text(text.replace("stages a 3, b 3", "stages a 3, b 3  multicast b over m", 1))
     a, b = json.loads(CliRunner().invoke(main, ["cost", str(spec), "--json"]).stdout)["tiles"]
     assert (a["ways"][0]["mover"], b["ways"][0]["mover"]) == ("TMA", "TMA, 2 CTAs together")
     assert b["ways"][0]["detail"]["TMA instructions, of all warps"] == 2  # of 4 boxes

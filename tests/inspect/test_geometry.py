@@ -31,8 +31,8 @@ from tilegen.targets.hopper.box import PIECE
 SAMPLES = Path(__file__).parents[2] / "samples"
 GEMM = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
 TALL = GEMM.replace("m 128, n 256, k 64", "m 64, n 64, k 320").replace("consumers 2", "consumers 1")
-TALL = TALL.replace("a 4, b 4", "a 2, b 2")
-TOGETHER = GEMM.replace("stages a 4, b 4", "stages a 4, b 2  multicast a over n, b over m")
+TALL = TALL.replace("a 3, b 3", "a 2, b 2")
+TOGETHER = GEMM.replace("stages a 3, b 3", "stages a 4, b 2  multicast a over n, b over m")
 
 
 @dataclass
@@ -229,7 +229,7 @@ def test_mistakes_are_named() -> None:
     assert "`k` is a tile of it" in fails(2, "explain", FA3, "K")
     told = fails(2, "explain", FA3, "LSE")
     assert "NOT_BOXED" in told and "LSE has one number a row" in told and "via LSE tma" not in told
-    assert "`via C tma` in the schedule\n" in fails(2, "explain", str(SAMPLES / "gemm.tile"), "C")
+    assert "`via Y tma` in the schedule\n" in fails(2, "explain", str(SAMPLES / "row_softmax.tile"), "Y")
     assert "did you mean `j`?" in fails(2, "explain", FA3, "k", "--at", "J=3")
     assert "--at with it" in fails(2, "explain", FA3, "k", "--map")
     assert "0 to 2047" in fails(2, "explain", FA3, "k", "--at", "j=2048")

@@ -180,17 +180,64 @@ def test_a_launch_takes_the_widest_copies_that_its_arrays_allow() -> None:
     assert [any("loads and stores" in note for note in p.notes) for p in plans] == [False, False, False, True]
 
 
+def stored(plan: ir.Plan) -> set[str]:
+    return {d.name for d in plan.descriptors if d.store}
+
+
+def test_an_output_leaves_by_tma_where_its_arrays_allow() -> None:
+    """Rows must begin and end at multiples of 16 bytes: of arrays, when it is launched."""
+    plans = lower_all(loaded(schedule_of(GEMM, "block m 128, n 64 via C auto")))
+    assert [stored(p) for p in plans] == [{"C"}, set()]
+    assert [when(plans, n) for n in (0, 1)] == ["if alignment(C) >= 16 and N mod 8 == 0", "otherwise"]
+    assert [chosen(plans, {"N": N, "alignment(C)": C}) for N, C in ((8, 16), (9, 16), (8, 8))] == [0, 1, 1]
+    plans = lower_all(loaded(schedule_of(GEMM, "block m 128, n 64 via a auto, C auto")))
+    assert [(stored(p), p.descriptors[0].name) for p in plans] == [({"C"}, "a"), (set(), "a"), *[(set(), "b")] * 3]
+    assert when(plans, 0) == "if alignment(A) >= 16 and alignment(C) >= 16 and N mod 8 == 0"
+
+
+def columns(n: int) -> str:
+    text = GEMM.replace("size   M, N, K", "size M, K").replace("[M, N]", f"[M, {n}]").replace("[K, N]", f"[K, {n}]")
+    return schedule_of(text.replace("n in N", f"n in {n}"), "block m 64, n 64 consumers 1 over m via C auto")
+
+
+def test_extents_that_are_known_decide_at_once() -> None:
+    whole = lower_all(loaded(columns(64)))
+    assert [when(whole, n) for n in (0, 1)] == ["if alignment(C) >= 16", "otherwise"]
+    assert [stored(p) for p in whole] == [{"C"}, set()]
+    assert [stored(p) for p in lower_all(loaded(columns(60)))] == [set()]
+
+
+def test_a_sequence_with_another_behind_it_is_stored_in_rows() -> None:
+    text = schedule_of(text_of("fa3_varlen"), "block i 64, j 64 consumers 1 over i via O auto")
+    assert [stored(p) for p in lower_all(loaded(text, D=64))] == [set()]
+
+
+def test_an_output_in_rows_takes_no_tiles_memory() -> None:
+    text = schedule_of(text_of("fa3_fwd"), "block i 128, j 64 consumers 2 over i  alias O, q  via O auto")
+    by_tma, in_rows = lower_all(loaded(text, D=64))
+    assert stored(by_tma) == {"O"} and not stored(in_rows)
+    assert by_tma.shared_bytes == in_rows.shared_bytes
+
+
+def test_where_there_is_no_tma_an_output_is_stored_in_rows() -> None:
+    text = GEMM.replace("schedule hopper {", "schedule sm_80 { via C auto } schedule hopper {")
+    plans = lower_all(loaded(text), "sm_80")
+    assert not any(stored(p) for p in plans) and not any("alignment(C)" in when(plans, n) for n in range(len(plans)))
+
+
 def test_a_schedule_keeps_its_own_condition() -> None:
     text = GEMM.replace("schedule hopper {", "schedule hopper if M <= 64 { via a auto } schedule hopper {")
     plans = lower_all(loaded(text))
     assert when(plans, 0) == "if M <= 64 and alignment(A) >= 16"
     assert when(plans, 3) == "else if M <= 64"
-    assert when(plans, 4) == "otherwise"
-    assert chosen(plans, {"M": 65, "alignment(A)": 2}) == 4
-    own = [program_of(loaded(text), "hopper", n).schedule("hopper") for n in range(5)]
-    assert [s.guard is None for s in own if s] == [False] * 4 + [True]
+    assert when(plans, 4) == "else if alignment(C) >= 16 and N mod 8 == 0"
+    assert when(plans, 5) == "otherwise"
+    assert chosen(plans, {"M": 65, "N": 8, "alignment(A)": 2, "alignment(C)": 16}) == 4
+    assert chosen(plans, {"M": 65, "N": 7, "alignment(A)": 2, "alignment(C)": 16}) == 5
+    own = [program_of(loaded(text), "hopper", n).schedule("hopper") for n in range(6)]
+    assert [s.guard is None for s in own if s] == [False] * 4 + [True] * 2
     with pytest.raises(IndexError):
-        program_of(loaded(text), "hopper", 5)
+        program_of(loaded(text), "hopper", 6)
 
 
 @pytest.mark.parametrize(("shift", "width"), [(0, 16), (8, 16), (4, 8), (2, 4), (1, 2)])

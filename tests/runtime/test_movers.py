@@ -111,6 +111,34 @@ def test_rows_are_stored_wherever_they_begin(N: int, first: int) -> None:
     assert np.isnan(memory.astype(np.float32)).all()  # nothing was written around it
 
 
+@pytest.mark.parametrize(
+    ("N", "pitch", "first", "boxes"),
+    [
+        (72, 72, 0, True),
+        (72, 88, 8, True),
+        (72, 76, 0, False),
+        (72, 80, 4, False),
+        (76, 80, 0, False),
+        (1, 8, 0, False),
+    ],
+)
+def test_an_output_leaves_by_tma_where_its_array_allows(N: int, pitch: int, first: int, boxes: bool) -> None:
+    k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a auto, b auto, C auto"))
+    inputs = inputs_of(k, {"M": 70, "N": N, "K": 64})
+    inputs["B"] = skewed(inputs["B"], 88, 0)
+    memory = np.full((72, pitch), np.nan, DType.BF16.numpy)
+    out = memory[1:-1, first : first + N]
+    outputs_of(k, inputs, C=out)
+    assert k.last_report is not None and bool(k.last_report.tma_stores) == boxes
+    exact = inputs["A"].astype(np.float64) @ inputs["B"].astype(np.float64)
+    assert np.abs(out.astype(np.float64) - exact).max() < 0.2
+    made = k(**inputs)  # an output that the call makes is one without gaps
+    assert np.array_equal(made, out)
+    assert bool(k.last_report.tma_stores) == (N % 8 == 0)
+    out[:] = np.nan
+    assert np.isnan(memory.astype(np.float32)).all()  # nothing was written around it
+
+
 @pytest.mark.parametrize("mover", ["auto", "cp_async"])
 def test_arrays_that_lie_backwards_are_copied(mover: str) -> None:
     k = kernel(schedule_of(text_of("gemm"), f"{GEMM}  via a {mover}, b auto"))

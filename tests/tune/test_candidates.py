@@ -67,7 +67,7 @@ def test_the_filter_knows_the_registers_that_were_measured() -> None:
 
     assert refusal(s.scheduled(point(3, 80, 2))) is None
     assert refusal(s.scheduled(point(3, 96, 2))) is None or refused(s, point(3, 96, 2))
-    assert refusal(s.scheduled(point(4, 80, 1))) == REGISTERS
+    assert refusal(s.scheduled(point(4, 64, 1))) == REGISTERS
     assert refusal(s.scheduled(point(3, 80, 6))) == SHARED
 
 

@@ -2,19 +2,22 @@
 
 TMA takes rows that begin at multiples of 16 bytes, a thread's copy such as begin at multiples of its own width. What a
 launch brings is known then; so there is a plan for each, and of a kernel's plans a launch takes the first that fits.
+An output leaves by TMA where its rows end with whole 16 bytes too, and from registers, row by row, elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TypeAlias
 
+from tilegen.ir.folded import FoldedProgram, Output
 from tilegen.ir.machines import MACHINES
-from tilegen.ir.plan import ASYNCHRONOUS
-from tilegen.ir.schedule import Directive, Via
+from tilegen.ir.plan import ASYNCHRONOUS, STORE_CHUNK
+from tilegen.ir.schedule import Alias, Directive, Via
 from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
-from tilegen.ir.uniform import Int, Uniform, op
+from tilegen.ir.uniform import Int, Uniform, from_poly, op
 from tilegen.ir.variants import alignment
 from tilegen.passes.synchronise.geometry import MAX_RANK, inside_a_piece, offset_unit, width_of
 
@@ -23,12 +26,49 @@ Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
 
 
 def by_alignment(
-    program: TileProgram, directives: tuple[Directive, ...], target: str, guard: Uniform | None = None
+    folded: FoldedProgram, directives: tuple[Directive, ...], target: str, guard: Uniform | None = None
 ) -> tuple[Choice, ...]:
-    """The directives once for each width of copies that indices allow, the widest first, the condition `guard` and that
-    on tensors' alignment with each; themselves alone where nothing is copied."""
+    """The directives once for each width of copies that indices allow, the widest first, and before these for outputs
+    that TMA may store; the condition `guard` and that on tensors' alignment with each. Themselves alone where no mover
+    is left open."""
+    program = folded.tile
     if "tma" not in MACHINES[target].movers:
         directives = _all_copied(program, directives)
+    widths = _by_width(program, directives, guard)
+    asked = {d.tile for d in directives if isinstance(d, Via) and d.mover == "auto"}
+    left_open = [o for o in folded.ops if isinstance(o, Output) and o.tensor in asked]
+    boxed = [o.tensor for o in left_open if _tma_stores(o, program.tensor(o.tensor))]
+    others = [o.tensor for o in left_open if o.tensor not in boxed]
+    in_rows = tuple((_in_rows(chosen, (*boxed, *others)), condition) for chosen, condition in widths)
+    if not boxed:
+        return in_rows
+    (first, condition), *_ = widths
+    by_tma = tuple(replace(d, mover="tma") if isinstance(d, Via) and d.tile in boxed else d for d in first)
+    condition = reduce(_both, (_whole_rows(program.tensor(name)) for name in boxed), condition)
+    return ((_in_rows(by_tma, others), condition), *in_rows)
+
+
+def _in_rows(directives: tuple[Directive, ...], outputs: Collection[str]) -> tuple[Directive, ...]:
+    """The directives with these outputs stored from registers, which go through the memory of no tile."""
+    kept = (d for d in directives if not (isinstance(d, Alias) and d.buffer in outputs))
+    return tuple(replace(d, mover="rows") if isinstance(d, Via) and d.tile in outputs else d for d in kept)
+
+
+def _tma_stores(output: Output, tensor: Tensor) -> bool:
+    """Whether TMA can store an output, of some arrays: boxes are cut at its end alone, chunks written whole."""
+    inner = tensor.dims[-1].constant
+    whole = inner is None or inner * tensor.dtype.bytes % STORE_CHUNK == 0
+    return len(tensor.dims) <= MAX_RANK and whole and not any(e.offset.terms for e in output.at)
+
+
+def _whole_rows(tensor: Tensor) -> Uniform:
+    """The condition that rows begin at multiples of what a TMA store writes at least, and end there."""
+    ends = op("eq", op("mod", from_poly(tensor.dims[-1]), STORE_CHUNK // tensor.dtype.bytes), 0)
+    return op("and", op("ge", alignment(tensor.name), STORE_CHUNK), ends)
+
+
+def _by_width(program: TileProgram, directives: tuple[Directive, ...], guard: Uniform | None) -> tuple[Choice, ...]:
+    """A choice for each width of the copies by threads that directives ask for."""
     moves = {m.name: program.tensor(m.tensor) for m in program.moves}
     open_ones = [d for d in directives if isinstance(d, Via) and d.tile in moves and d.mover in ("cp_async", "auto")]
     if not open_ones:
@@ -46,7 +86,8 @@ def by_alignment(
 
 
 def _all_copied(program: TileProgram, directives: tuple[Directive, ...]) -> tuple[Directive, ...]:
-    """The directives with every tile copied by threads; `via … tma` stays, to be refused by name."""
+    """The directives with every tile copied by threads, and outputs left open stored by them; `via … tma` stays, to be
+    refused by name."""
     said = {d.tile: d for d in directives if isinstance(d, Via)}
     others = tuple(d for d in directives if not (isinstance(d, Via) and d.mover == "auto"))
     open_ones = (m for m in program.moves if m.name not in said or said[m.name].mover == "auto")

@@ -49,7 +49,8 @@ def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:
 
 
 def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Scheduled:
-    """The default schedule, changed as the directives say. Raises TilegenError for what cannot be."""
+    """The default schedule, changed as the directives say, which leave no mover open. Raises TilegenError for what
+    cannot be."""
     extents = {a.name: a.extent.constant for a in folded.tile.axes}
     scheduled = schedule(folded, target, role_overrides(directives, extents))
     verify_scheduled(scheduled)
@@ -64,13 +65,18 @@ def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], ta
 def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
     """The Scheduled program: folds, guards, the default schedule, then the spec's directives, for arrays of the best
     alignment. Raises TilegenError."""
-    return with_directives(to_folded(program, target), program.directives(target), target)
+    return scheduled_with(to_folded(program, target), program.directives(target), target)
+
+
+def scheduled_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Scheduled:
+    """A folded program scheduled so; for arrays of the best alignment, where that decides. Raises TilegenError."""
+    return with_directives(folded, by_alignment(folded, directives, target)[0][0], target)
 
 
 def plan_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Plan:
     """The plan of a folded program scheduled so; on arrays of the best alignment, where that decides. Raises
     TilegenError."""
-    return _plan(folded, *by_alignment(folded.tile, directives, target)[0], target)
+    return _plan(folded, *by_alignment(folded, directives, target)[0], target)
 
 
 def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
@@ -101,7 +107,7 @@ def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
 def _choices(folded: FoldedProgram, target: str) -> tuple[Choice, ...]:
     """What a program with one schedule is scheduled by, for each alignment."""
     chosen = folded.tile.schedule(target)
-    return by_alignment(folded.tile, folded.tile.directives(target), target, chosen.guard if chosen else None)
+    return by_alignment(folded, folded.tile.directives(target), target, chosen.guard if chosen else None)
 
 
 def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:

@@ -381,13 +381,12 @@ def via(program: Scheduled, d: directives.Via) -> Scheduled:
             program,
             stores=tuple(replace(s, via=d.mover, span=d.span) if s.output == d.tile else s for s in program.stores),
         )
-    mover = "tma" if d.mover == "auto" else d.mover  # for arrays that it may take: `movers` settles the others
-    if mover not in MACHINES[program.target].movers:
+    if d.mover not in MACHINES[program.target].movers:
         fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"via {d.tile} {d.mover}", target=program.target)
     return replace(
         program,
         tiles=tuple(
-            replace(t, mover=mover, width=d.width, span=d.span) if t.tile == d.tile else t for t in program.tiles
+            replace(t, mover=d.mover, width=d.width, span=d.span) if t.tile == d.tile else t for t in program.tiles
         ),
     )
 

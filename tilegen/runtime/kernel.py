@@ -170,8 +170,7 @@ class Kernel:
             if isinstance(value, float) and not (dtype := self._scalars[name].dtype).is_float:
                 said, span = repr(value), self._spans[name]
                 fail(Code.SCALAR_VALUE, span, got=said, wanted="a whole number", value=said, scalar=name, dtype=dtype)
-        dense = {name: self._dense_alignment(tensor, given) for name, tensor in self._aligned.items()}
-        return self.variants[self._chosen({**given, **dense})]
+        return self.variants[self._chosen({**given, **self._dense_alignments(given)})]
 
     def build(self) -> None:
         """Compile every variant now, none at a launch. Raises TilegenError with the faults of all."""
@@ -291,7 +290,7 @@ class Kernel:
             fail(Code.ARGUMENTS_BY_NAME, None, got=got, kernel=self.name, call=call)
         request = self._sorted(arguments)
         shapes = tuple((name, v.shape, v.dtype, v.device, v.read_only) for name, v in request.views.items())
-        key = (shapes, request.spelt, *self._alignments(request.views).values())
+        key = (shapes, request.spelt, *sorted(self._alignments(request.views).items()))
         resolved = self._resolved.get(key, lambda: self._resolve(request))
         first = next(iter(request.views.values()), _HOST)
         for name in self._outputs:
@@ -360,15 +359,21 @@ class Kernel:
                 fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
         given = {name: n for name, n in request.numbers.items() if name in self._scalars}
         scalars = scalar_values(self.program, sizes, given)
-        executable = self._executables[self._chosen({**sizes, **scalars, **self._alignments(request.views)})]
+        made = self._dense_alignments({**sizes, **scalars})  # for outputs that are not given
+        values = {**sizes, **scalars, **made, **self._alignments(request.views)}
+        executable = self._executables[self._chosen(values)]
         return _Resolved(executable, Numbers(sizes, scalars), output_shapes(plan, sizes))
 
     def _alignments(self, views: Mapping[str, ArrayView]) -> dict[str, int]:
-        """Of the tensors of which a guard asks it."""
-        return {name: views[tensor].alignment for name, tensor in self._aligned.items()}
+        """Of the arrays there are, of tensors of which a guard asks it."""
+        return {name: views[tensor].alignment for name, tensor in self._aligned.items() if tensor in views}
+
+    def _dense_alignments(self, numbers: Mapping[str, int | float]) -> dict[str, int]:
+        """Of arrays without gaps that begin at multiples of 16 bytes, as all frameworks make them."""
+        return {name: self._dense_alignment(tensor, numbers) for name, tensor in self._aligned.items()}
 
     def _dense_alignment(self, tensor: str, numbers: Mapping[str, int | float]) -> int:
-        """That of an array without gaps; extents that are not given do not narrow it."""
+        """Extents that are not given do not narrow it."""
         t = self._tensors[tensor]
         known = {name: int(n) for name, n in numbers.items()}
         extents = [evaluate(d, known) if symbols(d) <= known.keys() else 16 for d in t.dims]

@@ -15,7 +15,7 @@ from tilegen.ir.tile import Apply, Expr
 from tilegen.passes.synchronise.geometry import extent_in_tile, value_shape
 from tilegen.passes.synchronise.hopper import tiles_in_shared
 from tilegen.passes.synchronise.rows import WARPGROUP_ROWS
-from tilegen.tune.fits import stage_bytes
+from tilegen.tune.fits import stage_bytes, stored_bytes
 
 # Of one SM and clock cycle, on Hopper.
 FLOPS = 4096  # of 16-bit products, at 64 columns and more
@@ -85,9 +85,7 @@ def _beside_loops(s: Scheduled) -> float:
 
 def _stored(phase: Phase, s: Scheduled) -> int:
     """Bytes of outputs that one run through a phase stores."""
-    outputs = [o for step in phase.steps if isinstance(o := s.op(step.op), Output)]
-    tile = s.program.tile
-    return sum(prod(extent_in_tile(a, s) for a in o.axes) * tile.tensor(o.tensor).dtype.bytes for o in outputs)
+    return sum(stored_bytes(o, s) for step in phase.steps if isinstance(o := s.op(step.op), Output))
 
 
 def _product_flops(o: Product, rows: int, s: Scheduled) -> float:

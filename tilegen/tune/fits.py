@@ -6,13 +6,15 @@ counted exactly, on its plan, by `checks.resources`.
 
 from __future__ import annotations
 
+from math import prod
+
 from tilegen.checks.resources import MAX_REGISTERS
-from tilegen.ir.folded import Product
+from tilegen.ir.folded import Output, Product
 from tilegen.ir.liveness import OVERHEAD
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.passes.schedule import registers_at_entry
-from tilegen.passes.synchronise.geometry import tile_geometry, up, value_shape
+from tilegen.passes.synchronise.geometry import extent_in_tile, tile_geometry, up, value_shape
 from tilegen.passes.synchronise.hopper import ALIGNMENT, tiles_in_shared
 from tilegen.passes.synchronise.rows import row_part
 
@@ -29,8 +31,10 @@ def refusal(s: Scheduled) -> str | None:
 
 
 def shared_bytes(s: Scheduled) -> int:
-    """Bytes of all rings of tiles. Raises TilegenError."""
-    return sum(stage_bytes(t, s) * s.tile(t).depth for t in tiles_in_shared(s))
+    """Bytes of all rings of tiles, and of what leaves by TMA from a place of its own. Raises TilegenError."""
+    tiles = sum(stage_bytes(t, s) * s.tile(t).depth for t in tiles_in_shared(s))
+    staged = {store.output for store in s.stores if store.via == "tma" and store.host is None}
+    return tiles + sum(stored_bytes(o, s) for o in s.program.ops if isinstance(o, Output) and o.tensor in staged)
 
 
 def stage_bytes(tile: str, s: Scheduled) -> int:
@@ -38,6 +42,11 @@ def stage_bytes(tile: str, s: Scheduled) -> int:
     g = tile_geometry(s.program.tile.move(tile), s)
     apart = s.tile(tile).apart and g.row_dims and row_part(g.row_dims[0].axis, s)
     return up(g.bytes, ALIGNMENT) * (s.workers.count if apart else 1)
+
+
+def stored_bytes(output: Output, s: Scheduled) -> int:
+    """Bytes of an output's block."""
+    return prod(extent_in_tile(a, s) for a in output.axes) * s.program.tile.tensor(output.tensor).dtype.bytes
 
 
 def available(s: Scheduled) -> int:

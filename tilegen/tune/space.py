@@ -13,7 +13,7 @@ from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
 from tilegen.passes.factors import factors_of
-from tilegen.passes.pipeline import to_folded, with_directives
+from tilegen.passes.pipeline import scheduled_with, to_folded
 from tilegen.passes.rewrites import lengths_differ
 from tilegen.passes.schedule import REGISTERS, registers_at_entry, source_names
 from tilegen.passes.stale import scaled_sum
@@ -105,7 +105,7 @@ class Space:
 
     def scheduled(self, point: Point) -> Scheduled:
         """Raises TilegenError for a schedule that cannot be."""
-        return with_directives(self.program, self.directives(point), self.target)
+        return scheduled_with(self.program, self.directives(point), self.target)
 
     def told(self, point: Point) -> str:
         """How a point differs from the own schedule, in words."""
@@ -197,7 +197,7 @@ def space_of(program: TileProgram, target: str = "hopper") -> Space:
     own = tuple(replace(d, span=span) for d in program.directives(target))
     folded = to_folded(program, target)
     shaping = tuple(d for d in own if isinstance(d, say.Role | say.Consumers))
-    facts = _Facts(with_directives(folded, shaping, target), own)
+    facts = _Facts(scheduled_with(folded, shaping, target), own)
     drafts = [draft for make in _DRAFTS for draft in make(facts)]
     known = {key for draft in drafts for key in draft.keys}
     fixed = tuple(d for d in own if about(d) not in known)
@@ -385,7 +385,7 @@ def _stores(f: _Facts) -> Iterator[_Draft]:
         if wide:
             span = f.tile.span
             hosts = [t for t in f.tiles(streamed=False) if f.start.tile(t).apart]
-            ways: list[Way] = [(), (say.Via(store.output, "tma", span),)]
+            ways: list[Way] = [(), (say.Via(store.output, "auto", span),)]
             ways += [(say.Alias(store.output, t, span),) for t in hosts]
             yield _Draft(f"store {store.output}", frozenset({("Via", store.output)}), tuple(ways), 0)
 
