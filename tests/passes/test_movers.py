@@ -197,7 +197,7 @@ def test_an_output_leaves_by_tma_where_its_arrays_allow() -> None:
 
 def columns(n: int) -> str:
     text = GEMM.replace("size   M, N, K", "size M, K").replace("[M, N]", f"[M, {n}]").replace("[K, N]", f"[K, {n}]")
-    return schedule_of(text.replace("n in N", f"n in {n}"), "block m 64, n 64 consumers 1 over m via C auto")
+    return schedule_of(text.replace("n in N", f"n in {n}"), "block m 64 consumers 1 over m via C auto")
 
 
 def test_extents_that_are_known_decide_at_once() -> None:
