@@ -9,8 +9,9 @@ import random
 
 import pytest
 
-from tests.mutations.judging import SUBJECTS, Subject, harm, plan_of, report
+from tests.mutations.judging import SUBJECTS, Subject, harm, plan_of, program_of, report
 from tests.mutations.plan_kinds import KINDS, Mutant, mutants
+from tilegen.checks.movement.check import check_movement
 
 SMALL = {s.name: s for s in SUBJECTS if s.sample in ("copy", "difference", "gemm_logsumexp", "attention_decode")}
 SAMPLED = 8  # of each
@@ -72,3 +73,12 @@ def test_the_judge_sees_what_a_kind_does(kind: str) -> None:
 
 def test_there_are_many_kinds() -> None:
     assert len(KINDS) >= 25
+
+
+def test_movement_is_checked_in_every_loop_that_a_launch_goes_into() -> None:
+    """The blocks of an item between the two borders of a window: few lengths have such, and few windows."""
+    subject = next(s for s in SUBJECTS if s.sample == "attention_window")
+    dropped = [m for m in mutants(plan_of(subject), ("a product dropped",)) if "Mma #0" in m.where]
+    assert len(dropped) > 3
+    for mutant in dropped:
+        assert check_movement(mutant.plan, program_of(subject)).diagnostics, mutant.where

@@ -22,21 +22,29 @@ class Paths:
         self._plan, self._number = plan, numbers
         self._ways = [(role, _steering(role.body)) for role in plan.roles]
         self._turns: dict[int, bool] = {}  # operations by id: the ways keep them
+        self.forks = frozenset(
+            id(o) for _, body in self._ways for o in _inside(body) if isinstance(o, ir.If | ir.For)
+        )  # every loop and branch, by numbers of this object's own
 
     def of(self, symbols: Mapping[str, int], cta: int, ctas: int) -> tuple[int, ...]:
         """The way of every role and warpgroup, in each CTA of the cluster: rounds of loops, branches, products that
         overwrite."""
-        return tuple(
-            step
-            for each in cluster_of(self._plan, cta)
-            for role, body in self._ways
-            for group in range(role.warpgroups)
-            for step in self._body(body, names_of(self._plan, symbols, each, group), symbols, each, ctas)
-        )
+        return tuple(step for _, step in self._steps(symbols, cta, ctas))
+
+    def entered(self, symbols: Mapping[str, int], cta: int, ctas: int) -> frozenset[int]:
+        """Those of the forks that any of them goes into."""
+        return frozenset(id(o) for o, step in self._steps(symbols, cta, ctas) if step > 0) & self.forks
+
+    def _steps(self, symbols: Mapping[str, int], cta: int, ctas: int) -> Iterator[tuple[ir.Operation, int]]:
+        for each in cluster_of(self._plan, cta):
+            for role, body in self._ways:
+                for group in range(role.warpgroups):
+                    names = names_of(self._plan, symbols, each, group)
+                    yield from self._body(body, names, symbols, each, ctas)
 
     def _body(
         self, body: tuple[ir.Operation, ...], names: dict[str, int], symbols: Mapping[str, int], cta: int, ctas: int
-    ) -> Iterator[int]:
+    ) -> Iterator[tuple[ir.Operation, int]]:
         number = self._number
         for o in body:
             match o:
@@ -44,12 +52,12 @@ class Paths:
                     names[name] = number(value, names)
                 case ir.If(condition, inner):
                     taken = bool(number(condition, names))
-                    yield taken
+                    yield o, taken
                     if taken:
                         yield from self._body(inner, names, symbols, cta, ctas)
                 case ir.For(name, start, stop, inner):
                     first, end = number(start, names), number(stop, names)
-                    yield max(end - first, 0)
+                    yield o, max(end - first, 0)
                     if self._varies(o):
                         for turn in range(first, end):
                             names[name] = turn
@@ -57,11 +65,11 @@ class Paths:
                 case ir.Work():
                     for bound in items(self._plan, o, names, symbols, cta, ctas, number):
                         names.update(bound)
-                        yield -1
+                        yield o, -1
                         yield from self._body(o.body, names, symbols, cta, ctas)
-                    yield -2
+                    yield o, -2
                 case ir.Mma() if not isinstance(o.zero, bool):
-                    yield bool(number(o.zero, names))
+                    yield o, bool(number(o.zero, names))
 
     def _varies(self, loop: ir.For) -> bool:
         """Whether rounds of a loop can differ."""
@@ -93,16 +101,17 @@ def _steering(body: tuple[ir.Operation, ...]) -> tuple[ir.Operation, ...]:
             elif isinstance(o, ir.Mma) and not isinstance(o.zero, bool):
                 yield o
 
-    def inside(body: tuple[ir.Operation, ...]) -> Iterator[ir.Operation]:
-        for o in body:
-            yield o
-            yield from inside(body_of(o))
-
     way = tuple(kept(body, None))
-    every = list(inside(way))
+    every = list(_inside(way))
     names = frozenset().union(*(asked(o) for o in every if not isinstance(o, ir.Let)))
     while True:
         more = names.union(*(asked(o) for o in every if isinstance(o, ir.Let) and o.name in names))
         if more == names:
             return tuple(kept(body, names))
         names = more
+
+
+def _inside(body: tuple[ir.Operation, ...]) -> Iterator[ir.Operation]:
+    for o in body:
+        yield o
+        yield from _inside(body_of(o))

@@ -7,12 +7,13 @@ that the outputs are written once each. They know of the spec's declarations, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 from tilegen.checks.movement.declared import Declared
 from tilegen.checks.movement.walk import Movement
+from tilegen.checks.paths import Paths
 from tilegen.checks.trials import ITEMS, trials
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
@@ -35,25 +36,43 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
     declared = Declared(program, plan.target)
     movement = Movement(plan, declared)
-    for trial in chosen(plan):
-        symbols = {
-            **trial,
-            "sm_count": -(-trial["sm_count"] * ITEMS // 2),
-        }  # two items a CTA show what one leaves behind
+    for symbols in chosen(plan, Paths(plan, movement.numbers)):
         ctas = evaluate(plan.grid, symbols)
-        movement.run(symbols, sorted({0, ctas - 1} & set(range(ctas))), ctas)
+        movement.run(symbols, _ends(ctas), ctas)
         if ctas <= MOST_CTAS:
             movement.count(symbols, ctas)
     return Judgement(tuple(movement.found.diagnostics.values()), tuple(movement.found.unknown))
 
 
-def chosen(plan: ir.Plan) -> Iterator[Mapping[str, int]]:
-    """Few of the trials: each size takes each of its values in one of them, and in one all are several blocks.
+def _ends(ctas: int) -> list[int]:
+    """The first and the last, which are run."""
+    return sorted({0, ctas - 1} & set(range(ctas)))
 
-    What only repeats (heads) does so there, and where a launch is small enough for its outputs to be counted. The
-    longest loops are run for one of it: they take most of the time.
-    """
-    every = list(trials(plan))
+
+def chosen(plan: ir.Plan, paths: Paths) -> Iterator[Mapping[str, int]]:
+    """Few of the trials: each size takes each of its values in one of them, in one all are several blocks, and each
+    loop and branch that any goes into is gone into. A CTA has two items, which show what one leaves behind."""
+    every = [{**trial, "sm_count": -(-trial["sm_count"] * ITEMS // 2)} for trial in trials(plan)]
+    left = set(paths.forks)
+    for trial in _by_values(every):
+        left -= _entered(plan, paths, trial)
+        yield trial
+    for trial in every:
+        if not left:
+            break
+        if new := left & _entered(plan, paths, trial):
+            left -= new
+            yield trial
+
+
+def _entered(plan: ir.Plan, paths: Paths, trial: Mapping[str, int]) -> frozenset[int]:
+    ctas = evaluate(plan.grid, trial)
+    return frozenset().union(*(paths.entered(trial, cta, ctas) for cta in _ends(ctas)))
+
+
+def _by_values(every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
+    """What only repeats (heads) does so in the trial of several blocks, and where a launch is small enough for its
+    outputs to be counted. The longest loops are run for one of it: they take most of the time."""
     seen: set[tuple[str, int]] = set()
     values = {name: sorted({t[name] for t in every}) for name in every[0] if name != "sm_count"}
     blocks = {n: v for n, v in values.items() if len(v) > ONE_OR_TWO}
