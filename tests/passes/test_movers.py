@@ -197,14 +197,14 @@ def test_an_output_leaves_by_tma_where_its_arrays_allow() -> None:
 
 def columns(n: int) -> str:
     text = GEMM.replace("size   M, N, K", "size M, K").replace("[M, N]", f"[M, {n}]").replace("[K, N]", f"[K, {n}]")
-    return schedule_of(text.replace("n in N", f"n in {n}"), "block m 64 consumers 1 over m via C auto")
+    return schedule_of(text.replace("n in N", f"n in {n}"), "block m 64, n 64 consumers 1 over m via C auto")
 
 
 def test_extents_that_are_known_decide_at_once() -> None:
-    whole = lower_all(loaded(columns(64)))
+    whole = lower_all(loaded(columns(320)))
     assert [when(whole, n) for n in (0, 1)] == ["if alignment(C) >= 16", "otherwise"]
     assert [stored(p) for p in whole] == [{"C"}, set()]
-    assert [stored(p) for p in lower_all(loaded(columns(60)))] == [set()]
+    assert [stored(p) for p in lower_all(loaded(columns(300)))] == [set()]
 
 
 def test_a_sequence_with_another_behind_it_is_stored_in_rows() -> None:
