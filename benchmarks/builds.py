@@ -8,6 +8,7 @@ from typing import Any
 from tilegen.bench.builds import Build as Build
 from tilegen.bench.builds import Request as Request
 from tilegen.bench.builds import compile_all as compile_all
+from tilegen.bench.builds import compile_each as compile_each
 from tilegen.bench.builds import compile_one as compile_one
 from tilegen.bench.builds import read as read
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from benchmarks.builds import Request, compile_all, compile_one, read, sample
+from benchmarks.builds import Request, compile_all, compile_each, compile_one, read, sample
 
 
 def test_kernels_travel_as_files(tmp_path: Path) -> None:
@@ -28,6 +28,12 @@ def test_what_is_there_is_not_compiled_again(tmp_path: Path) -> None:
     before = path.stat().st_mtime_ns
     assert compile_all([request], tmp_path) == {request: path}
     assert path.stat().st_mtime_ns == before
+
+
+def test_only_what_was_begun_in_time_comes_and_the_first_always(tmp_path: Path) -> None:
+    requests = [sample("copy", T=T) for T in ("f32", "f16", "bf16")]
+    assert [r for r, _ in compile_each(requests, tmp_path, processes=1, until=0.0)] == requests[:1]
+    assert [r for r, _ in compile_each(requests[::-1], tmp_path, processes=1)] == [requests[0], *requests[:0:-1]]
 
 
 def test_a_text_is_a_spec_too() -> None:

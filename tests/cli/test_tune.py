@@ -54,7 +54,7 @@ class Bench:
 
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def here(requests: Iterable[Request], folder: Path, processes: int | None) -> Iterator[tuple[Request, Path]]:
+    def here(requests: Iterable[Request], folder: Path, *_: float | None) -> Iterator[tuple[Request, Path]]:
         for number, request in enumerate(requests):
             (folder / f"{number}.build").write_bytes(pickle.dumps(compile_one(request)))
             yield request, folder / f"{number}.build"
@@ -165,17 +165,19 @@ def test_the_own_schedule_wins_where_none_is_faster_every_time() -> None:
     found.tried = [tried("own", True), tried("other", False)]
 
     def standing(times: list[float]) -> None:
-        found.standing = search.Standing(against="own", rounds=3)
+        found.standing = search.Standing(against="own", rounds=len(times), full=set(range(len(times))))
         found.standing.samples = {
-            "own": [Sample(1.0, round=n) for n in range(3)],
+            "own": [Sample(1.0, round=n) for n in range(len(times))],
             "other": [Sample(t, round=n) for n, t in enumerate(times)],
         }
 
     standing([0.9, 0.9, 1.01])
     assert found.timed()[0].build == "other"
-    assert tune.best(found).build == "own"
+    assert (winner := tune.best(found)) and winner.build == "own"
     standing([0.9, 0.9, 0.99])
-    assert tune.best(found).build == "other"
+    assert (winner := tune.best(found)) and winner.build == "other"
+    standing([0.9, 0.9])
+    assert tune.best(found) is None
 
 
 def test_the_condition_names_what_it_was_found_for() -> None:

@@ -85,7 +85,7 @@ def test_depths_of_one_tile_aliases_and_registers_are_among_the_candidates_that_
     aliased = [x for x in found if any(isinstance(d, Alias) for d in x.directives)]
     assert aliased
     refusals: list[str] = []
-    plans = [plan for _, plan in planned(s, aliased[:12], 12, refusals.append)]
+    plans = [plan_with(s.program, c.directives) for c in planned(s, aliased[:12], 12, refusals.append)]
     assert all(plan.buffer("O.staging").host == "q" for plan in plans)
     assert plans and len(plans) + len(refusals) == len(aliased[:12])
     assert set(refusals) <= {"ALIAS_ROOM", "SHARED_MEMORY_FULL", "REGISTERS_FULL", SAME}
@@ -123,7 +123,7 @@ def test_candidates_are_ranked_and_planned_the_same_every_time(name: str) -> Non
         drawn = ranked(s, EXTENTS[name], SMS, 3, lambda code, codes=codes: codes.update([code]), limit=60)
         assert drawn[0].own
         assert len(drawn) + codes.total() == 60
-        said.append([c.told for c, _ in planned(s, drawn, 4, lambda code: None)])
+        said.append([c.told for c in planned(s, drawn, 4, lambda code: None)])
     assert said[0] == said[1]
     assert said[0][0] == "own"
     assert len(set(said[0])) == 4
@@ -145,8 +145,16 @@ def test_two_schedules_of_one_plan_are_one_candidate() -> None:
     own, other, *_ = ranked(s, EXTENTS["gemm"], SMS, 3, lambda code: None, limit=30)
     codes: list[str] = []
     again = replace(own, told="`isolate exact` is what there is without it")
-    assert [c for c, _ in planned(s, [own, again, other], 5, codes.append)] == [own, other]
+    assert list(planned(s, [own, again, other], 5, codes.append)) == [own, other]
     assert codes == [SAME]
+
+
+def test_plans_are_made_in_as_many_processes_as_asked_for() -> None:
+    s = space("row_softmax")
+    drawn = ranked(s, EXTENTS["row_softmax"], SMS, 3, lambda code: None, limit=12)
+    told: tuple[list[str], list[str]] = [], []
+    here, there = (list(planned(s, drawn, 5, codes.append, n)) for codes, n in zip(told, (1, 2), strict=True))
+    assert here == there and told[0] == told[1]
 
 
 def test_what_the_passes_refuse_is_counted_by_its_code() -> None:

@@ -43,7 +43,7 @@ def test_the_fastest_is_found_and_the_own_one_stays_to_the_end() -> None:
     assert ratio is not None
     assert ratio.median == pytest.approx(100 / 85)
     assert timer.turns["n15"][-FINAL_ROUNDS:] == [FULL] * FINAL_ROUNDS
-    assert standing.since == rounds - FINAL_ROUNDS
+    assert standing.full == set(range(rounds - FINAL_ROUNDS, rounds))
 
 
 def test_who_is_left_out_early_costs_little() -> None:
@@ -56,9 +56,10 @@ def test_who_is_left_out_early_costs_little() -> None:
 
 def test_the_order_changes_from_round_to_round() -> None:
     timer = Timer()
-    timer.halve(names=NAMES[:4])
+    standing = timer.halve(names=NAMES[:4])
     rounds = [tuple(timer.log[n : n + 4]) for n in range(0, len(timer.log), 4)]
     assert len(rounds) == FINAL_ROUNDS
+    assert standing.full == set(range(FINAL_ROUNDS))
     assert len(set(rounds)) > 2
 
 
@@ -80,6 +81,7 @@ def test_no_round_but_the_first_begins_after_the_deadline() -> None:
     standing = timer.halve(deadline=0.0)
     assert standing.rounds == 1
     assert len(standing.ranking()) == len(NAMES)
+    assert not standing.full
     standing = Timer().halve(deadline=1.2)
     assert 1 < standing.rounds < len(turns(len(NAMES)))
     assert standing.ranking()[0] == "n15"

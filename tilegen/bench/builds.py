@@ -6,10 +6,13 @@ import hashlib
 import os
 import pickle
 import re
-from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -103,10 +106,11 @@ def _portable(e: Exception) -> Exception:
 
 
 def compile_each(
-    requests: Iterable[Request], folder: Path, processes: int | None = None
-) -> Generator[tuple[Request, Path], None, None]:
+    requests: Iterable[Request], folder: Path, processes: int | None = None, until: float = inf
+) -> Iterator[tuple[Request, Path]]:
     """Compile in parallel, in the order in which they are done; each outcome becomes a file in `folder` for `read`. One
-    that is there is kept. Closing the iterator gives up what was not begun."""
+    that is there is kept. They are begun in their order, and none but the first after `until`, on the monotonic clock;
+    those that were begun come all."""
     wanted = []
     for request in dict.fromkeys(requests):
         path = folder / _file_name(request)
@@ -117,7 +121,7 @@ def compile_each(
     alone = False
     while wanted:
         now = wanted[:1] if alone else wanted
-        for request, built in _compiled(now, processes):
+        for request, built in _compiled(now, processes, until):
             if built is None:  # a process died and took the others' work with it: each by itself
                 if alone:
                     built = Build(request, error=RuntimeError("the process that compiled it died"))
@@ -128,18 +132,27 @@ def compile_each(
             path = folder / _file_name(request)
             path.write_bytes(pickle.dumps(built))
             yield request, path
+        if time.monotonic() > until:
+            return
 
 
-def _compiled(requests: list[Request], processes: int | None) -> Iterator[tuple[Request, Build | None]]:
-    """What came of each; None where the process died."""
-    pool = ProcessPoolExecutor(min(len(requests), processes or os.cpu_count() or 1), mp_context=get_context("spawn"))
+def _compiled(requests: list[Request], processes: int | None, until: float) -> Iterator[tuple[Request, Build | None]]:
+    """What came of each that was begun; None where the process died."""
+    count = min(len(requests), processes or os.cpu_count() or 1)
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    waiting, jobs = deque(requests), dict[Future[Build], Request]()
     try:
-        jobs: dict[Future[Build], Request] = {pool.submit(compile_one, request): request for request in requests}
-        for job in as_completed(jobs):
-            try:
-                yield jobs[job], job.result()
-            except BrokenProcessPool:
-                yield jobs[job], None
+        while waiting or jobs:
+            for request in [waiting.popleft() for _ in range(min(len(waiting), count - len(jobs)))]:
+                jobs[pool.submit(compile_one, request)] = request
+            for job in wait(jobs, return_when=FIRST_COMPLETED).done:
+                request = jobs.pop(job)
+                try:
+                    yield request, job.result()
+                except BrokenProcessPool:
+                    yield request, None
+            if time.monotonic() > until:
+                waiting.clear()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -29,6 +29,7 @@ from tilegen.tune.search import Case, Limits, Search, Tried, compile_them, drawn
 from tilegen.version import VERSION
 
 _COMPILING = 0.6  # of the time, where a GPU is to have the rest
+_ROUNDS = 3  # full ones, for one schedule to be called faster than another
 _SHOWN = 12  # schedules in the table
 _SMS = 132  # of an H100 or H200, where there is none to ask
 
@@ -112,9 +113,8 @@ def _print_times(out: Console, search: Search) -> None:
     for place, t in enumerate(timed, 1):
         if place > _SHOWN and not t.candidate.own:
             continue
-        samples = standing.samples[t.build]
-        full = [s for s in samples if s.round >= standing.since] or samples
-        best = sorted(s.milliseconds for s in full)[len(full) // 2]
+        samples, counting = standing.samples[t.build], standing.counting(t.build)
+        best = sorted(s.milliseconds for s in counting)[len(counting) // 2]
         ratio = standing.ratio(t.build)
         told = "–" if ratio is None else str(ratio)
         rows.append([place, f"{best * 1e3:.1f}", told, len(samples), f"{t.error or 0.0:.0e}", t.candidate.told])
@@ -130,6 +130,12 @@ def _print_counts(out: Console, search: Search) -> None:
 def _keep(out: Console, case: Case, search: Search, device: DeviceInfo, asked: Asked) -> None:
     """Keep the winner, say where it is, and print it if that is asked."""
     winner = best(search)
+    if winner is None:
+        out.print(
+            "nothing is kept: no full rounds were run in this time; give more (--time), or fewer candidates",
+            markup=False,
+        )
+        return
     kept = results.to_keep(case, search, winner, device.name)
     if kept is None:
         out.print("nothing is kept: tilegen's code changed since it was loaded", markup=False)
@@ -142,11 +148,14 @@ def _keep(out: Console, case: Case, search: Search, device: DeviceInfo, asked: A
         out.print(results.to_paste(case, search, winner), markup=False)
 
 
-def best(search: Search) -> Tried:
-    """The first of the table, unless the spec's own schedule was as fast in one of the full rounds."""
+def best(search: Search) -> Tried | None:
+    """The first of the table, unless the spec's own schedule was as fast in one of the full rounds; None where these
+    were too few to say."""
     first = search.timed()[0]
     own = next((t for t in search.timed() if t.candidate.own), None)
     assert search.standing is not None
+    if len(search.standing.full) < _ROUNDS:
+        return None
     ratio = search.standing.ratio(first.build)
     return own if own is not None and ratio is not None and ratio.low <= 1.0 else first
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, product, zip_longest
+from multiprocessing import get_context
 
 from tilegen.checks import resources
 from tilegen.diagnostics.core import TilegenError
-from tilegen.ir.plan import Plan
 from tilegen.ir.plan_json import plan_to_json
 from tilegen.ir.schedule import Directive
 from tilegen.passes.pipeline import plan_with
@@ -134,24 +137,40 @@ def _spread(space: Space, candidates: list[Candidate]) -> list[Candidate]:
 
 
 def planned(
-    space: Space, candidates: list[Candidate], budget: int, told: Callable[[str], object]
-) -> Iterator[tuple[Candidate, Plan]]:
+    space: Space, candidates: list[Candidate], budget: int, told: Callable[[str], object], processes: int = 1
+) -> Iterator[Candidate]:
     """The first `budget` candidates that have a plan, and one of their own. `told` gets the code of each that has
-    none."""
+    none. processes: that make plans; 1: this one."""
     seen: set[bytes] = set()
-    for candidate in candidates:
-        if len(seen) == budget:
-            return
-        try:
-            plan = plan_with(space.program, candidate.directives, space.target)
-            if faults := resources.check(plan):
-                raise TilegenError(tuple(faults))
-        except TilegenError as error:
-            told(error.diagnostics[0].code)
-            continue
-        digest = hashlib.sha256(plan_to_json(plan).encode()).digest()
-        if digest in seen:
-            told(SAME)
-            continue
-        seen.add(digest)
-        yield candidate, plan
+    with closing(_plans(space, candidates, processes)) as plans:
+        for candidate, (digest, code) in zip(candidates, plans, strict=True):
+            code = SAME if digest in seen else code
+            if code:
+                told(code)
+                continue
+            seen.add(digest)
+            yield candidate
+            if len(seen) == budget:
+                return
+
+
+def _plans(space: Space, candidates: list[Candidate], processes: int) -> Generator[tuple[bytes, str], None, None]:
+    """What tells each one's plan from others', or else the code with which it is refused, in their order."""
+    if processes == 1:
+        yield from (_plan(space, c) for c in candidates)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield from pool.map(partial(_plan, space), candidates, chunksize=4)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _plan(space: Space, candidate: Candidate) -> tuple[bytes, str]:
+    try:
+        plan = plan_with(space.program, candidate.directives, space.target)
+        if faults := resources.check(plan):
+            raise TilegenError(tuple(faults))
+    except TilegenError as error:
+        return b"", error.diagnostics[0].code
+    return hashlib.sha256(plan_to_json(plan).encode()).digest(), ""

@@ -39,19 +39,22 @@ class LostError(RuntimeError):
 @dataclass
 class Standing:
     """What was measured. samples: by name, in rounds · lost: why somebody is out of it for good · against: whose times
-    the ratios are to · rounds: how many were whole · since: from which one on turns were full, where one was."""
+    the ratios are to · rounds: how many were whole · full: those of them whose turns were full."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     against: str = ""
     rounds: int = 0
-    since: int = 0
+    full: set[int] = field(default_factory=set)
 
     def ratio(self, name: str) -> Ratio | None:
         """How many times as fast somebody is as `against`, paired by rounds: full ones, for who was in any."""
+        return paired(self.counting(name), self.samples.get(self.against, []))
+
+    def counting(self, name: str) -> list[Sample]:
+        """Somebody's samples of full rounds, or of all where it was in none."""
         samples = self.samples.get(name, [])
-        full = [s for s in samples if s.round >= self.since]
-        return paired(full or samples, self.samples.get(self.against, []))
+        return [s for s in samples if s.round in self.full] or samples
 
     def ranking(self) -> list[str]:
         """The fastest first, of those that lasted longest; who is lost is not in it."""
@@ -99,8 +102,8 @@ def halve(
         if standing.against in standing.lost and staying:
             standing.against = min(staying, key=lambda n: standing.samples[n][-1].milliseconds)
         standing.rounds = number + 1
-        if not leaving and not standing.since:
-            standing.since = number
+        if not leaving:
+            standing.full.add(number)
         told(number + 1, len(rounds))
         if leaving:
             staying = _better_half(staying, standing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from tilegen.tune.spelling import listed, place_for_schedule, with_schedule
 
 SPILLS, COMPILER, LATE = "spills in a loop", "the compiler failed", "not reached in time"
 WRONG, BROKEN, KEPT = "another result", "hangs or breaks the GPU", "timed"
+PLANS = 8  # to be made in one process before another is worth starting
 LAUNCH = 10.0  # seconds that no launch takes
 SET_UP, CALL = 300.0, 90.0  # seconds that making the arrays, or one check or measurement, may take
 
@@ -107,7 +109,8 @@ def drawn(case: Case, limits: Limits, watch: Watch) -> Search:
     watch.stage("drawing", None)
     candidates = ranked(search.space, extents, limits.sms, limits.seed, told)
     watch.stage("planning", limits.budget)
-    for candidate, _ in planned(search.space, candidates, limits.budget, told):
+    processes = min(limits.processes or os.cpu_count() or 1, max(1, limits.budget // PLANS))
+    for candidate in planned(search.space, candidates, limits.budget, told, processes):
         search.tried.append(Tried(candidate))
         watch.step("")
     return search
@@ -120,22 +123,19 @@ def _extents(case: Case) -> dict[str, int]:
 
 def compile_them(case: Case, search: Search, folder: Path, limits: Limits, until: float, watch: Watch) -> None:
     """NVRTC and the gates for every candidate, in parallel; those that break one are out. Nothing is begun after
-    `until`, on the monotonic clock, but what runs then is waited for."""
+    `until`, on the monotonic clock, but what runs then counts: the own schedule, the first of all, always."""
     place = place_for_schedule(case.source, case.target)
     params = tuple(sorted(case.params.items()))
     asked = {Request(with_schedule(case.source, t.schedule, case.target, place).text, params): t for t in search.tried}
     watch.stage("compiling", len(asked))
-    with closing(compile_each(asked, folder, limits.processes)) as done:
-        for request, path in done:
-            tried = asked[request]
-            tried.outcome, tried.why = _judged(read(path))
-            if not tried.outcome:
-                tried.build = str(path)
-            else:
-                search.counts[tried.outcome] += 1
-            watch.step(tried.outcome)
-            if time.monotonic() > until:
-                break
+    for request, path in compile_each(asked, folder, limits.processes, until):
+        tried = asked[request]
+        tried.outcome, tried.why = _judged(read(path))
+        if not tried.outcome:
+            tried.build = str(path)
+        else:
+            search.counts[tried.outcome] += 1
+        watch.step(tried.outcome)
     search.counts.update(t.outcome for t in search.tried if t.outcome == LATE)
 
 
