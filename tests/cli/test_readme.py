@@ -125,6 +125,18 @@ def test_the_speeds_shown_are_those_of_the_record() -> None:
             assert ratio == f"{providers['cuDNN']['ours_over_it']['median']:.2f}"
 
 
+def test_the_products_shown_are_those_of_the_record() -> None:
+    record = re.search(r"\[products against cuBLAS\]\(([\w/-]+)\.md\)", README)
+    assert record
+    cells = json.loads((ROOT / f"{record[1]}.json").read_text(encoding="utf-8"))["cells"]
+    shown = re.findall(r"^\| (\d+) x (\d+) x (\d+) \| (\d+) \(([\d.]+)\) \|$", README, re.M)
+    assert len(shown) == len(cells) == 2
+    for row, cell in zip(shown, cells, strict=True):
+        p = cell["providers"]
+        figures = (f"{p['tilegen']['tflops']:.0f}", f"{p['cuBLAS']['ours_over_it']['median']:.2f}")
+        assert row == (*(str(cell["workload"][n]) for n in "MNK"), *figures)
+
+
 def test_the_other_forms_shown_are_those_of_the_record() -> None:
     record = re.search(r"\[other forms\]\(([\w/-]+)\.md\)", README)
     assert record
