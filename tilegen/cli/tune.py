@@ -7,10 +7,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from tilegen.bench.machine import host_facts
 from tilegen.cli.console import stdout, table
 from tilegen.cli.engine import gpu
 from tilegen.cli.memory import within_memory
@@ -23,10 +23,8 @@ from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.runtime.driver import DeviceInfo
 from tilegen.sema.loading import load
 from tilegen.syntax.reading import read_source
-from tilegen.targets.hopper.nvrtc_library import nvrtc_version
 from tilegen.tune import results, store
 from tilegen.tune.search import Case, Limits, Search, Tried, compile_them, drawn, time_them
-from tilegen.version import VERSION
 
 _COMPILING = 0.6  # of the time, where a GPU is to have the rest
 _ROUNDS = 3  # full ones, for one schedule to be called faster than another
@@ -84,16 +82,9 @@ def tune_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
         _keep(out, case, search, device, asked)
     if asked.file:
         settings = {"budget": asked.budget, "time": asked.seconds, "seed": asked.seed}
-        told = results.data(case, search, _machine(device), settings)
+        machine = {"gpu": device.name if device else None, **host_facts()}
+        told = results.data(case, search, machine, settings)
         publish_file(asked.file, (json.dumps(told, indent=1) + "\n").encode())
-
-
-def _machine(device: DeviceInfo | None) -> dict[str, Any]:
-    return {
-        "gpu": device.name if device else None,
-        "tilegen": VERSION,
-        "NVRTC": ".".join(map(str, nvrtc_version())),
-    }
 
 
 def _print_ready(out: Console, search: Search) -> None:
