@@ -17,6 +17,7 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.sema.loading import load
 from tilegen.syntax.reading import read_source
 from tilegen.tune import device, search
+from tilegen.tune.device import Wanted
 from tilegen.tune.halving import FIRST, LostError
 from tilegen.tune.loops import spills_in_loops
 from tilegen.tune.search import BROKEN, SPILLS, WRONG, Bench, Case
@@ -121,17 +122,18 @@ def test_one_element_among_many_is_not_lost_in_the_norm() -> None:
     b = a.copy()
     b[3, 4] += 0.05
     with pytest.raises(AssertionError, match="in 1 places"):
-        device.distance("Y", b, a, 1e-4, 1e-2)
+        device.distance("Y", b, Wanted.of(a), 1e-4, 1e-2)
 
 
 def test_infinite_places_have_to_be_the_same() -> None:
     a = np.array([1.0, -np.inf, 2.0], np.float32)
-    assert device.distance("LSE", a, a.copy(), 1e-4, 1e-2) == 0.0
-    assert device.distance("LSE", a * np.float32(1 + 1e-6), a, 1e-4, 1e-2) > 0.0
+    finite = np.array([1.0, 0.0, 2.0], np.float32)
+    assert device.distance("LSE", a.copy(), Wanted.of(a), 1e-4, 1e-2) == 0.0
+    assert device.distance("LSE", a * np.float32(1 + 1e-6), Wanted.of(a), 1e-4, 1e-2) > 0.0
     with pytest.raises(AssertionError, match="in place of -inf"):
-        device.distance("LSE", np.array([1.0, 0.0, 2.0], np.float32), a, 1e-4, 1e-2)
+        device.distance("LSE", finite, Wanted.of(a), 1e-4, 1e-2)
     with pytest.raises(AssertionError, match="is -inf in place of"):
-        device.distance("LSE", a, np.array([1.0, 0.0, 2.0], np.float32), 1e-4, 1e-2)
+        device.distance("LSE", a, Wanted.of(finite), 1e-4, 1e-2)
 
 
 # ---- that process, from the other side -------------------------------------------------------------
