@@ -13,6 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tilegen.diagnostics.core import TilegenError
+from tilegen.runtime.driver import device_info, pci_bus
+
 ROOT = Path(__file__).resolve().parents[2]
 _PEERS = ("flash-attn", "flash-attn-4", "flash-attn3-jax", "jax")
 
@@ -22,8 +25,6 @@ Reading = tuple[int | None, float | None]  # MHz of the multiprocessors, watts
 def facts() -> dict[str, str]:
     """Date, GPU, and the versions of everything that has a say in the numbers. Needs torch and a GPU."""
     import torch
-
-    from tilegen.runtime.driver import device_info
 
     info = device_info()
     cudnn = torch.backends.cudnn.version() or 0
@@ -95,9 +96,9 @@ def _revision() -> str | None:
 
 
 def _smi(what: str, unit: str = "") -> str | None:
-    """A field of the first GPU by nvidia-smi; None where that is not to be had."""
-    with suppress(OSError, subprocess.SubprocessError):
-        command = ["nvidia-smi", "-i", "0", f"--query-gpu={what}", "--format=csv,noheader,nounits"]
+    """A field of this process's first GPU by nvidia-smi; None where that is not to be had."""
+    with suppress(OSError, subprocess.SubprocessError, TilegenError):
+        command = ["nvidia-smi", "-i", pci_bus(), f"--query-gpu={what}", "--format=csv,noheader,nounits"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
         return f"{done.stdout.strip()} {unit}".strip()
     return None
@@ -109,7 +110,7 @@ def reader() -> Callable[[], Reading]:
         import pynvml
 
         pynvml.nvmlInit()
-        return _by_nvml(pynvml, pynvml.nvmlDeviceGetHandleByIndex(0))
+        return _by_nvml(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus().encode()))
     return _by_smi
 
 

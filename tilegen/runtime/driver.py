@@ -118,6 +118,14 @@ def device_info(index: int = 0) -> DeviceInfo:
     return DeviceInfo(index, text, (version // 1000, version % 1000 // 10), (major, minor), sms)
 
 
+def pci_bus(index: int = 0) -> str:
+    """Where GPU `index`, as this process counts them, stands: `0000:1b:00.0`, by which every tool knows it. Raises
+    TilegenError where there is none."""
+    what = f"find GPU {index}"
+    found: bytes = call(what, cuda().cuDeviceGetPCIBusId(32, call(what, cuda().cuDeviceGet(index))))
+    return found.split(b"\0")[0].decode()
+
+
 @cache
 def _primary_context(index: int) -> Any:
     """Retained for the rest of the process; frameworks use the same one."""
