@@ -233,3 +233,47 @@ def test_copies_of_parts_of_16_bytes_raise_none(width: int) -> None:
     out = np.full(x.shape, np.nan, np.float32)
     tilegen.compile(text, T="f32").emulate({"X": x, "Y": out}, seed=0)
     assert np.array_equal(out, x)
+
+
+ARRIVALS = (
+    DEVICE
+    + """
+extern "C" __global__ void k(u32 count) {
+  extern __shared__ __align__(128) char smem[];
+  u32 b = shared(smem);
+  if (threadIdx.x == 0) { init(b, count); asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  __syncthreads();
+  BODY
+}
+"""
+)
+EACH = 'if (threadIdx.x % 32 == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory");'
+BEHIND_COPIES = 'asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(b) : "memory");'
+ALL = 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory");'
+
+
+def arrive(body: str, count: int, watched: bool) -> None:
+    run(ARRIVALS.replace("BODY", body), count, block=64, shared=128, watch=Context() if watched else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "fewest", "watched"),
+    [
+        (EACH, 2, True),  # a warp in the phase that another has ended
+        (f"{EACH} wait(b, 0); {EACH}", 2, True),
+        (ALL, 64, True),  # lanes of one warp
+        (BEHIND_COPIES, 64, True),
+        (BEHIND_COPIES, 64, False),
+    ],
+)
+def test_arrivals_are_no_more_than_a_phase_expects(body: str, fewest: int, watched: bool) -> None:
+    arrive(body, fewest, watched)
+    for count in {1, fewest - 1}:
+        with pytest.raises(TilegenError) as caught:
+            arrive(body, count, watched)
+        assert caught.value.diagnostics[0].code == "EMULATED_ARRIVAL"
+
+
+def test_who_has_waited_may_arrive_in_the_next_phase() -> None:
+    arrive(f"if (threadIdx.x < 32) {{ {EACH} }} else {{ wait(b, 0); {EACH} }}", 1, True)
+    arrive(f"if (threadIdx.x < 32) {{ {BEHIND_COPIES} }} else {{ wait(b, 0); {BEHIND_COPIES} }}", 32, True)

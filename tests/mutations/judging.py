@@ -25,6 +25,7 @@ from tilegen.passes.pipeline import lower
 
 Array = Any
 SEEDS = 20
+NEAR = 16  # positions
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,24 @@ def dense(sizes: Mapping[str, Any]) -> dict[str, int]:
     return {k: v for k, v in sizes.items() if isinstance(v, int)}
 
 
+def scanned(plan: Plan) -> set[str]:
+    """Tensors in which a scan looks for what is not finite."""
+    return {d.tensor for r in plan.rings if r.scan for d in plan.descriptors if d.name == r.name}
+
+
+def spoil(array: Array, seed: int) -> None:
+    """Put NaN and infinities into it: one in a column of its longest axis on average, half of them at any place, the
+    others near the end, where most blocks of few positions lie."""
+    rng = np.random.default_rng(seed)
+    outer = array.shape[:-1]
+    longest = int(np.argmax(outer))
+    count = max(array.size // outer[longest], 3)
+    places = [rng.integers(0, extent, count) for extent in array.shape]
+    near = rng.integers(0, min(NEAR, outer[longest]), count // 2)
+    places[longest][: count // 2] = outer[longest] - 1 - near
+    array[tuple(places)] = np.where(rng.random(count) < 0.5, np.nan, np.inf)
+
+
 @cache
 def _cases(sample: str, params: tuple[tuple[str, ParamValue], ...], number: int) -> tuple[Case, ...]:
     """Plain inputs, and such as hold numbers that are not finite where a scan has to find them. Both are held against
@@ -123,14 +142,11 @@ def _cases(sample: str, params: tuple[tuple[str, ParamValue], ...], number: int)
     for spoiled in (False, True):
         inputs = random_inputs(program, sizes, 3)
         if spoiled:
-            tensors = {d.tensor for r in plan.rings if r.scan for d in plan.descriptors if d.name == r.name}
+            tensors = scanned(plan)
             if not tensors:
                 continue
             for name in tensors:
-                flat = inputs[name].reshape(-1)
-                places = np.random.default_rng(1).integers(0, flat.size, max(flat.size // 4000, 3))
-                flat[places] = np.nan
-                flat[places[::2]] = np.inf
+                spoil(inputs[name], 1)
         wanted = evaluate(program, sizes, scalars, inputs)
         got = interpret.run(plan, dense(sizes), scalars, inputs, lazy=True)
         for name, result in wanted.items():

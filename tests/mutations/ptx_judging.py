@@ -12,7 +12,7 @@ import numpy as np
 import tilegen
 from tests.movers import with_mover
 from tests.mutations.judging import SUBJECTS as PLANS
-from tests.mutations.judging import dense
+from tests.mutations.judging import dense, scanned, spoil
 from tests.mutations.ptx_text import Mutant, Text
 from tests.passes.specs import text_of
 from tilegen.diagnostics.core import Diagnostic, TilegenError
@@ -128,12 +128,8 @@ class Bench:
             first = next(name for name, array in inputs.items() if array.dtype.kind not in "iub")
             inputs[first] = (inputs[first] * 6).astype(inputs[first].dtype)
         elif flavour == "spoiled":
-            plan = self.built.plan
-            for name in {d.tensor for r in plan.rings if r.scan for d in plan.descriptors if d.name == r.name}:
-                flat = inputs[name].reshape(-1)
-                places = np.random.default_rng(seed).integers(0, flat.size, max(flat.size // 4000, 3))
-                flat[places] = np.nan
-                flat[places[::2]] = np.inf
+            for name in scanned(self.built.plan):
+                spoil(inputs[name], seed)
         return inputs
 
     def right(self, case: Case) -> Right:

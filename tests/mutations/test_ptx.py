@@ -13,6 +13,7 @@ from tests.mutations import ptx_values  # noqa: F401  (adds kinds)
 from tests.mutations.ptx_judging import ROOM, bench, harm, judged, report, run, subject
 from tests.mutations.ptx_kinds import KINDS, mutants
 from tests.mutations.ptx_text import Mutant, Text
+from tilegen.diagnostics.core import TilegenError
 
 COPY, PRODUCTS, COPIES = "copy", "gemm_logsumexp D=64", "gemm a+b by cp_async"
 SMALL = (COPY, PRODUCTS)
@@ -135,3 +136,19 @@ def test_a_mutant_changes_what_it_says_alone() -> None:
     assert [line for line in TEXT.splitlines() if line not in changed] == ["	mov.b64 da, { %r5, 0x40000040};"]
     moved = [m.applied(text) for m in mutants(text, ("a load one swizzle's repeat on in shared memory",))]
     assert [m.count("[%r1+1040]") + m.count("[%r1+-1008]") for m in moved] == [1, 1]
+
+
+def test_data_reach_every_column_that_is_mended() -> None:
+    """Entries that are no finite numbers lie in the blocks that are looked through, in those of the watched run too."""
+    b = bench(subject("attention_decode D=64"))
+    reads = [m for m in mutants(b.text, ("a read of device memory an element on",)) if ".u16" in m.where]
+    assert len(reads) >= 16
+    for mutant in random.Random(5).sample(reads, 3):
+        told = []
+        for seed in range(b.seeds + 2 * len(b.sizes), 2 * b.seeds):  # the spoiled ones
+            case = b.case(seed)
+            try:
+                told.append(b.wrong(case, run(b.kernel(mutant.applied(b.text)), case)))
+            except TilegenError as error:
+                told.append(error.diagnostics[0].code)
+        assert any(told), mutant.where

@@ -1129,6 +1129,11 @@ class Code(enum.Enum):
         "a phase ends when all arrivals have come and no expected byte is outstanding; what lands later counts for the "
         "next",
     )
+    EMULATED_ARRIVAL = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("compare the number of arrivals that the mbarrier begins with with those of all threads",),
+        "an arrival counts in the phase that runs when it comes: who arrives in the next one has to wait for this one",
+    )
     EMULATED_TILE = Entry(
         "{what} (executing {instruction}, PTX line {line}, {where})",
         (

@@ -15,6 +15,7 @@ import numpy as np
 from tilegen.emulate.ptx.addressing import address_reader, shared_address
 from tilegen.emulate.ptx.decode import Decoded, Mask, Modifiers, Step, active, instruction
 from tilegen.emulate.ptx.loadstore import active_addresses
+from tilegen.emulate.ptx.mbarrier import Arrivals
 from tilegen.emulate.ptx.module import Immediate, Instruction
 from tilegen.emulate.ptx.tma import bulk
 from tilegen.emulate.ptx.types import TYPES, Array
@@ -180,6 +181,7 @@ def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
             threads = s.start + chosen
             for address in np.unique(addresses[chosen]):
                 machine.cta.mbarriers.get(int(address))
+            arrivals = Arrivals(machine, threads, together=True)
             if machine.watch is not None:
                 machine.watch.copies_arrive(addresses[chosen], threads)
             cta, upto = machine.cta, machine.cta.copied
@@ -189,7 +191,7 @@ def _arrive(ins: Instruction, mods: Modifiers) -> Decoded:
                 # Without .noinc the pending count goes up by one first, and the arrival takes it down again.
                 if counted:
                     for i in chosen:
-                        cta.mbarriers.arrive(int(addresses[i]))
+                        arrivals.arrive(int(addresses[i]), s.start + int(i))
 
             machine.cta.engines.later(effect, None, pc, int(threads[0]))
 

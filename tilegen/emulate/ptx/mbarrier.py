@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilegen.diagnostics.catalogue import Code
 from tilegen.emulate.ptx.addressing import shared_address
 from tilegen.emulate.ptx.decode import Control, Decoded, Mask, Modifiers, Step, active, instruction, put
 from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.module import Address, Immediate, Instruction, Sink
 from tilegen.emulate.ptx.types import TYPES, Array
-from tilegen.emulate.ptx.unit import Group, Unit, Wait
+from tilegen.emulate.ptx.unit import WARP, Group, Unit, Wait
 
 if TYPE_CHECKING:
     from tilegen.emulate.ptx.cluster import Cluster
@@ -115,6 +116,34 @@ class Mbarriers:
         return str(self._objects.get(address, "not initialised"))
 
 
+class Arrivals:
+    """Those of the threads of one instruction. None may come in a phase that its thread cannot know to have begun: it
+    would be counted by that phase or by the one before, as it happens.
+
+    together: lanes of a warp arrive at once, so that a phase that ends among them is a fault in any launch; else in one
+    that is watched."""
+
+    def __init__(self, machine: Machine, threads: Array, *, together: bool) -> None:
+        self._mbarriers, self._watch = machine.cta.mbarriers, machine.watch
+        self._strict = together or self._watch is not None
+        self._before = self._watch.before(threads) if self._watch is not None else {}
+        self._phases: dict[tuple[int, int], int] = {}  # at the first arrival, by address and warp
+
+    def arrive(self, address: int, thread: int, count: int = 1, drop: bool = False) -> None:
+        """Of one thread. Raises FaultError."""
+        if self._strict:
+            warp, phase = thread // WARP, self._mbarriers.get(address).phase
+            first = self._phases.get((address, warp))
+            if first is None:
+                self._phases[address, warp] = phase
+                if self._watch is not None:
+                    self._watch.arrives(address, warp, self._before[warp])
+            elif first != phase:
+                what = f"lanes of a warp arrive on mbarrier {address:#x} past the end of its phase {first}"
+                raise FaultError(what, code=Code.EMULATED_ARRIVAL)
+        self._mbarriers.arrive(address, count, drop)
+
+
 def _parity_done(barrier: Mbarrier, parity: int) -> bool:
     # Parity P asks for the phase of that parity that came last: done iff the running phase has the other parity.
     return barrier.phase & 1 != parity & 1
@@ -182,16 +211,16 @@ def _arrive(ins: Instruction, drop: bool, expect: bool, no_complete: bool) -> De
         def step(s: slice, m: Mask) -> None:
             addresses, counts = where(s), n[s]
             states = np.zeros(len(addresses), np.uint64)
-            barriers = machine.cta.mbarriers
+            barriers, chosen = machine.cta.mbarriers, active(s, m)
+            arrivals = Arrivals(machine, s.start + chosen, together=False)
             if machine.watch is not None:
-                chosen = active(s, m)
                 machine.watch.arrive(addresses[chosen], s.start + chosen)
-            for i in range(len(addresses)) if m is None else np.nonzero(m)[0]:
+            for i in chosen:
                 address, count = int(addresses[i]), int(counts[i])
                 states[i] = barriers.get(address).phase
                 if expect:
                     barriers.expect(address, count)
-                barriers.arrive(address, 1 if expect else count, drop)
+                arrivals.arrive(address, s.start + int(i), 1 if expect else count, drop)
             if d is not None:
                 put(d, s, m, states)
 

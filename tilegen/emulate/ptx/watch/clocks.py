@@ -1,9 +1,10 @@
 """Who knows what has happened: a vector clock a warp, with a component for each agent that touches shared memory.
 
 Agents are the warps, the tensor cores (one a warpgroup, in the order of products), the store engine and the copies of
-each warp (in the order of its groups), and for TMA loads each mbarrier, whose phases are its time. Two numbers are kept
-of each agent: up to which event it is known to have come, and up to which event its writes through the generic proxy
-are visible to the asynchronous one.
+each warp (in the order of its groups), and for TMA loads each mbarrier, whose phases are its time. Three numbers
+are kept of each agent: up to which event it is known to have come, up to which event its writes through the generic
+proxy are visible to the asynchronous one, and up to which event it must have come by now, whether or not what it did
+can be seen: copies end after what their thread has waited for, and hand on nothing of it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 
 from tilegen.emulate.ptx.types import Array
 
-HAPPENED, VISIBLE = 0, 1
+HAPPENED, VISIBLE, BEFORE = 0, 1, 2
 _BARRIERS = 256
 
 
 class Clocks:
-    """`know[w]` is what warp w knows, int32 [2, agents]; `know[w][HAPPENED, w]` is the warp's own time."""
+    """`know[w]` is what warp w knows, int32 [3, agents]; `know[w][HAPPENED, w]` is the warp's own time."""
 
     def __init__(self, warps: int, units: int) -> None:
         self.warps = warps
@@ -29,7 +30,7 @@ class Clocks:
         self._first_barrier = self.copy + warps
         self._barriers: dict[int, int] = {}
         self.size = self._first_barrier + _BARRIERS
-        self.know: Array = np.zeros((warps, 2, self.size), np.int32)
+        self.know: Array = np.zeros((warps, 3, self.size), np.int32)
         for w in range(warps):
             self.know[w, HAPPENED, w] = 1
         #: Lanes of each warp that touched shared memory since the warp last met.
@@ -47,7 +48,7 @@ class Clocks:
 
     def nothing(self) -> Array:
         """Knowledge of nothing."""
-        return np.zeros((2, self.size), np.int32)
+        return np.zeros((3, self.size), np.int32)
 
     def time(self, warp: int) -> int:
         """The warp's own time, which its next access has."""
@@ -63,9 +64,16 @@ class Clocks:
             self._touched[w] = 0
             self._met[w] = self.time(w)
 
+    def before(self, warp: int) -> Array:
+        """What has come before a warp's next event, int32 [agents]."""
+        mine = self.know[warp]
+        before: Array = np.maximum(mine[BEFORE], mine[HAPPENED])
+        return before
+
     def publish(self, warp: int, lanes: int, to: Array) -> None:
         """Tell `to` what some lanes of a warp know; of what other lanes did since they met it says nothing."""
         mine = self.know[warp]
+        mine[BEFORE] = self.before(warp)
         if self._touched[warp] & ~lanes:
             mine = mine.copy()
             mine[HAPPENED, warp] = self._met[warp]

@@ -18,7 +18,7 @@ from tilegen.emulate.ptx.module import Operand, Register
 from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT
 from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.unit import WARP, WARPGROUP
-from tilegen.emulate.ptx.watch.clocks import HAPPENED, VISIBLE, Clocks
+from tilegen.emulate.ptx.watch.clocks import BEFORE, HAPPENED, VISIBLE, Clocks
 from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.declared import Tile
 from tilegen.emulate.ptx.watch.flow import Descriptor, Flow
@@ -244,6 +244,24 @@ class Watch:
                 lanes = self._lanes(threads[chosen][addresses[chosen] == address])
                 self.clocks.publish(w, lanes, self._mbarrier(address, w).running)
 
+    def before(self, threads: Array) -> dict[int, Array]:
+        """What has come before what the warps of these threads do now."""
+        return {w: self.clocks.before(w) for w, _ in self._by_warp(threads)}
+
+    def arrives(self, address: int, warp: int, before: Array) -> None:
+        """An arrival that a warp made after what it says counts in the phase that runs now."""
+        barrier = self._mbarriers.get(address)
+        if barrier is None:
+            return
+        later = np.maximum(barrier.over[BEFORE], barrier.over[HAPPENED]) > before
+        later[[warp, self.clocks.copy + warp, barrier.agent]] = False
+        if later.any():
+            raise FaultError(
+                f"{self._role(warp)} arrives on the mbarrier at {self._place(address)} in its phase "
+                f"{self.mbarriers.phases(address)}, and nothing orders that after the end of the phase before",
+                code=Code.EMULATED_ARRIVAL,
+            )
+
     def phase(self, address: int, number: int) -> None:
         """Phase `number` (from 1) of an mbarrier is over."""
         barrier = self._mbarriers.get(address)
@@ -325,6 +343,7 @@ class Watch:
                 running = self._mbarrier(address, w).running
                 agent = self.clocks.copy + w
                 running[HAPPENED, agent] = max(int(running[HAPPENED, agent]), self._copies[w])
+                np.maximum(running[BEFORE], self.clocks.before(w), out=running[BEFORE])
 
     # ---- TMA ----
 
