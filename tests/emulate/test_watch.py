@@ -122,7 +122,7 @@ def test_a_block_that_is_left_out_of_a_sum_is_told() -> None:
     gemm = tilegen.compile(SAMPLES / "gemm.tile")
     sizes = {"M": 64, "N": 64, "K": 192}
     given = {**random_inputs(gemm.program, sizes, 0), **poisoned(gemm.program, sizes)}
-    ptx = gemm.ptx
+    ptx = gemm.variant(**sizes).built.ptx
     loads = re.findall(rf"(?m)^\s*{LOAD}.*$", ptx)
     (k,) = set.intersection(*(set(re.findall(r"\{(.*?)\}", load)[0].split(", ")) for load in loads))
     for load in loads:
