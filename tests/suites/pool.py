@@ -18,7 +18,7 @@ from threading import Condition, Event, Thread
 from types import FrameType
 from typing import Any
 
-from tilegen.bench.gpu_worker import CallFailedError, GpuWorker, WorkerDiedError
+from tilegen.bench.gpu_worker import CallFailedError, GpuWorker
 
 _TURN = 0.2  # seconds between looks at the clock
 # Processes take all cores already. Read by libraries when they are loaded, so by processes started from here on.
@@ -169,10 +169,12 @@ class Pool:
             try:
                 value = member.worker.call(f"{__name__}:called", task.function, task.value, limit=limit)
                 done = Done(task, value)
-            except (CallFailedError, WorkerDiedError) as error:
+            except Exception as error:  # whatever it is, the other tasks go on
+                if not isinstance(error, CallFailedError):
+                    member.worker.close()
                 if self.cut:
                     return
-                done = Done(task, None, str(error).strip().splitlines()[-1])
+                done = Done(task, None, (str(error).strip() or repr(error)).splitlines()[-1])
             groups.took(member, time.monotonic() - begun)
             settled = Event()
             found.put((done, settled))

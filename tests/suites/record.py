@@ -48,9 +48,9 @@ class Record:
 
     def _text(self, body: str, ran: int, wanted: int, running: str) -> str:
         cut = self._pool.cut or running
-        share = f"cut ({cut}): {ran} of {wanted} {self._what}" if cut else f"all {wanted} {self._what}"
-        took = f"- time: {self._pool.spent:.0f} s in {self._pool.jobs} processes; {share}"
-        return "\n".join([*self._head, took, "", body.strip("\n"), ""])
+        share = f"all {wanted} {self._what}" if ran == wanted else f"{ran} of {wanted} {self._what}"
+        took = f"{self._pool.spent:.0f} s in {self._pool.jobs} processes; {f'cut ({cut}): ' if cut else ''}{share}"
+        return "\n".join([*self._head, f"- time: {took}", "", body.strip("\n"), ""])
 
 
 def _command() -> str:
