@@ -233,7 +233,6 @@ def _on_gpu(worker: GpuWorker, name: str, mutant: Mutant | None) -> tuple[str, s
 
 def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
     names = [s.name for s in SUBJECTS if s.name in _ON_GPU and (not args.samples or s.name in args.samples)]
-    done: list[Verdict] = []
     with Pool(args.jobs, args.seconds or 600) as pool:
         record = Record("Faults in PTX, on the GPU and in the emulator", "mutants", pool, args.output, gpu=True)
         for _ in pool.each([Task(name, _compiled, name) for name in names], LIMIT):
@@ -247,9 +246,8 @@ def compared(args: argparse.Namespace, kinds: Sequence[str]) -> int:
         runners = [_Runner(queue, pool) for _ in range(max(args.jobs // 2, 1))]
         with ThreadPoolExecutor(len(runners)) as threads:
             running = [threads.submit(runner.run) for runner in runners]
-            verdicts = [
-                v.value for v in pool.each(judge, [Task(name, (name, m)) for name, m in tasks], LIMIT) if v.value
-            ]
+            judging = pool.each([Task(name, judge, (name, mutant)) for name, mutant in tasks], LIMIT)
+            verdicts = [each.value for each in judging if each.value]
             for future in running:
                 future.result()
         on_gpu = {n: what for runner in runners for n, what in runner.found.items()}
