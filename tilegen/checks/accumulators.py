@@ -16,7 +16,7 @@ class Accumulators:
         self._number = regions.numbers
         if index not in regions.touched:
             regions.touched[index] = self._of_role(role, index)
-        self._touched = regions.touched[index]
+        self.touched = regions.touched[index]  # operations by id: what they read and write of them
         self._begun: set[str] = set()
 
     @staticmethod
@@ -38,11 +38,8 @@ class Accumulators:
         self._begun.clear()
 
     def run(self, operation: ir.Operation, values: Mapping[str, int]) -> bool:
-        """Whether what the operation reads of them has been begun."""
-        touched = self._touched.get(id(operation))
-        if touched is None:
-            return True
-        read, written = touched
+        """Whether what an operation that touches them reads has been begun."""
+        read, written = self.touched[id(operation)]
         if (
             isinstance(operation, ir.Mma)
             and not isinstance(operation.zero, bool)

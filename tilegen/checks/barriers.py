@@ -7,6 +7,7 @@ process knows: whatever the order of the other processes, it must meet the phase
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,7 @@ from tilegen.checks.clocks import Clock, Stamps
 from tilegen.checks.shared import Site
 
 
-@dataclass(frozen=True)
-class BarrierName:
+class BarrierName(NamedTuple):
     """The full or empty barrier of a ring's slot."""
 
     ring: str
@@ -60,12 +60,12 @@ class MBarrier:
     arrived: dict[int, set[str]] = field(default_factory=dict)  # processes by generation
 
     def __post_init__(self) -> None:
-        self.phase = Phase(Clock(self.clocks))
+        self.phase = Phase(Clock.of(self.clocks))
 
     def knows_before(self, clock: Clock, generation: int) -> bool:
         """Whether the end of the phase before `generation` is known, so that parity cannot mislead: by a wait, or
         since all that it took is known: arrivals, and no bytes."""
-        if generation == 0 or clock.known[self.agent] >= generation:
+        if generation == 0 or clock.knows(((self.agent, generation),)):
             return True
         end = self.ends.get(generation - 1)
         if end is None or self.expected.get(generation - 1):
@@ -90,12 +90,11 @@ class MBarrier:
         """End the current phase. Returns waits for the phase before that may miss it: this end does not follow them."""
         clock = self.phase.clock
         missed = [site for stamps, site in self.waits.pop(self.done - 1, []) if not clock.knows(stamps)]
-        clock.known[self.agent] = self.done + 1
-        clock.fenced[self.agent] = self.done + 1  # the ends of phases are no writes: nothing to fence
+        clock.both[:, self.agent] = self.done + 1  # the ends of phases are no writes: nothing to fence
         self.ends[self.done] = clock
         self.ends.pop(self.done - 2, None)
         self.done += 1
-        self.phase = Phase(Clock(self.clocks))
+        self.phase = Phase(Clock.of(self.clocks))
         return missed
 
 
@@ -114,7 +113,7 @@ class Meeting:
         self.arrived[site.process] = site
         self.clock.join(clock)
         if len(self.arrived) == self.count:
-            self.over, self.clock = self.clock, Clock(len(self.clock.known))
+            self.over, self.clock = self.clock, Clock.of(len(self.clock.known))
             self.arrived = {}
             self.done += 1
 

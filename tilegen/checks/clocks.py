@@ -7,60 +7,70 @@ and releases slots for all, so what it knows and what the others know are kept a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
+import numpy.typing as npt
 
 Stamps = tuple[tuple[int, int], ...]  # (agent, number of its event)
+_KNOWN, _FENCED = 0, 1
 
 
 class Clock:
-    """What one agent knows."""
+    """What one agent knows. `both`: a row of the events known of each agent, and a row of those that are fenced."""
 
-    __slots__ = ("fenced", "known")
+    __slots__ = ("both",)
 
-    def __init__(self, agents: int) -> None:
-        self.known = np.zeros(agents, dtype=np.int64)
-        self.fenced = np.zeros(agents, dtype=np.int64)
+    def __init__(self, both: npt.NDArray[np.int64]) -> None:
+        self.both = both
+
+    @property
+    def known(self) -> npt.NDArray[np.int64]:
+        return self.both[_KNOWN]
+
+    @staticmethod
+    def of(agents: int) -> Clock:
+        """That of one who knows of nothing."""
+        return Clock(np.zeros((2, agents), np.int64))
 
     def join(self, other: Clock) -> None:
         """Learn what another knows."""
-        np.maximum(self.known, other.known, out=self.known)
-        np.maximum(self.fenced, other.fenced, out=self.fenced)
+        np.maximum(self.both, other.both, out=self.both)
 
     def fence(self) -> None:
         """Everything known so far becomes visible to the asynchronous engines."""
-        np.maximum(self.fenced, self.known, out=self.fenced)
+        np.maximum(self.both[_FENCED], self.both[_KNOWN], out=self.both[_FENCED])
 
     def copy(self) -> Clock:
-        new = Clock(0)
-        new.known, new.fenced = self.known.copy(), self.fenced.copy()
-        return new
+        return Clock(self.both.copy())
 
-    def knows(self, stamps: Iterable[tuple[int, int]]) -> bool:
-        return all(self.known[agent] >= number for agent, number in stamps)
+    def knows(self, stamps: Stamps) -> bool:
+        return self._reaches(_KNOWN, stamps)
 
-    def has_fenced(self, stamps: Iterable[tuple[int, int]]) -> bool:
-        return all(self.fenced[agent] >= number for agent, number in stamps)
+    def has_fenced(self, stamps: Stamps) -> bool:
+        return self._reaches(_FENCED, stamps)
+
+    def _reaches(self, row: int, stamps: Stamps) -> bool:
+        for agent, number in stamps:  # a loop, since there are one or two
+            if self.both.item(row, agent) < number:
+                return False
+        return True
 
 
 class Group:
     """A process: one thread, or a warpgroup's first thread and the rest of it."""
 
     def __init__(self, agents: int, first: int, rest: int | None) -> None:
-        self.lead = Clock(agents)
-        self.rest = self.lead if rest is None else Clock(agents)
-        self._agents = (first,) if rest is None else (first, rest)
+        self.lead = Clock.of(agents)
+        self.rest = self.lead if rest is None else Clock.of(agents)
+        self._first, self._others = first, rest
 
     def stamp(self) -> Stamps:
         """An event of all threads."""
-        return tuple(
-            self._tick(clock, agent) for clock, agent in zip((self.lead, self.rest), self._agents, strict=False)
-        )
+        lead = self._tick(self.lead, self._first)
+        return (lead,) if self._others is None else (lead, self._tick(self.rest, self._others))
 
     def stamp_lead(self) -> Stamps:
         """An event of the first thread."""
-        return (self._tick(self.lead, self._agents[0]),)
+        return (self._tick(self.lead, self._first),)
 
     def meet(self) -> None:
         """All threads learn what each of them knows."""
@@ -77,7 +87,7 @@ class Group:
     def finished(self, agent: int, event: int) -> None:
         """Every thread knows that an agent of its own has come so far."""
         for clock in (self.lead, self.rest):
-            clock.known[agent] = max(clock.known[agent], event)
+            clock.both[_KNOWN, agent] = max(clock.both.item(_KNOWN, agent), event)
 
     def fence(self) -> None:
         self.lead.fence()
@@ -94,12 +104,10 @@ class Group:
         """What every thread knows."""
         if self.rest is self.lead:
             return self.lead
-        clock = Clock(0)
-        clock.known = np.minimum(self.lead.known, self.rest.known)
-        clock.fenced = np.minimum(self.lead.fenced, self.rest.fenced)
-        return clock
+        return Clock(np.minimum(self.lead.both, self.rest.both))
 
     @staticmethod
     def _tick(clock: Clock, agent: int) -> tuple[int, int]:
-        clock.known[agent] += 1
-        return agent, int(clock.known[agent])
+        number = clock.both.item(_KNOWN, agent) + 1
+        clock.both[_KNOWN, agent] = number
+        return agent, number

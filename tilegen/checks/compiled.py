@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from tilegen.ir.uniform import Int, Sym, Uniform
 
@@ -19,16 +20,18 @@ class Numbers:
 
     def __call__(self, e: Uniform, values: Mapping[str, int]) -> int:
         """As `evaluate` of tilegen.ir.uniform."""
-        if isinstance(e, Int):
-            return e.value
-        if isinstance(e, Sym):
-            return values[e.name]
         found = self._known.get(id(e))
         if found is None:
-            scope: dict[str, Any] = {}
-            exec(f"def f(v): return {_text(e)}", {}, scope)
-            found = self._known[id(e)] = (e, scope["f"])
+            found = self._known[id(e)] = (e, _function(e))
         return found[1](values)
+
+
+def _function(e: Uniform) -> Callable[[Mapping[str, int]], int]:
+    if isinstance(e, Sym):
+        return itemgetter(e.name)
+    scope: dict[str, Any] = {}
+    exec(f"def f(v): return {_text(e)}", {}, scope)
+    return cast("Callable[[Mapping[str, int]], int]", scope["f"])
 
 
 def _text(e: Uniform) -> str:

@@ -77,7 +77,7 @@ class Machine:
         self.agents, self._next_agent = own * self.plan.cluster, own * self.rank
         first = self._next_agent + threads
         self._next_copies = self._next_agent + copying
-        self.meeting = Meeting(processes, Clock(self.agents))
+        self.meeting = Meeting(processes, Clock.of(self.agents))
         self.barriers = {
             name: MBarrier(name, first + n, count, self.agents) for n, (name, count) in enumerate(counts.items())
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilegen.checks.accumulators import Accumulators
 from tilegen.checks.barriers import MBarrier, Meeting, TurnBarrier, in_cluster
@@ -17,13 +18,12 @@ from tilegen.ir.plan_text import Path
 
 _WAITS = (ir.WaitFull, ir.WaitClean, ir.WaitEmpty, ir.OrderWait, ir.CtaSync)
 # the most frequent of those that touch a warpgroup's own registers only
-_IN_REGISTERS = (
+_IN_REGISTERS = frozenset((
     ir.Map, ir.FmaOob, ir.Mask, ir.RowFold, ir.QuadReduce, ir.Relayout, ir.CopyOperand, ir.Init, ir.MmaFence,
-)  # fmt: skip
+))  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(NamedTuple):
     """What a process waits for: a generation of an mbarrier, its turn, or a meeting of all."""
 
     site: Site
@@ -116,9 +116,9 @@ class Process:
                         self.machine.observe(
                             Step(self.name, self.machine.rank, self.index, operation, here, dict(self.cursors))
                         )
-                    if not self.accumulators.run(operation, values):
+                    if id(operation) in self.accumulators.touched and not self.accumulators.run(operation, values):
                         self.machine.fault(Code.PIPELINE_ACCUMULATOR, Site(self.name, operation, here))
-                    if isinstance(operation, _IN_REGISTERS):
+                    if type(operation) in _IN_REGISTERS:
                         continue
                     site = Site(self.name, operation, here)
                     if isinstance(operation, _WAITS):

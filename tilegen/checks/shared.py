@@ -20,7 +20,7 @@ class Site(NamedTuple):
     path: Path
 
 
-@dataclass
+@dataclass(eq=False)
 class Flight:
     """Reads of an asynchronous engine, not known to be over."""
 

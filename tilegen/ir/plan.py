@@ -24,6 +24,7 @@ Conventions
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
@@ -1231,16 +1232,32 @@ class Plan:
     cluster: int = 1
 
     def descriptor(self, name: str) -> Descriptor:
-        return next(d for d in self.descriptors if d.name == name)
+        return self._descriptors[name]
 
     def buffer(self, name: str) -> Buffer:
-        return next(b for b in self.buffers if b.name == name)
+        return self._buffers[name]
 
     def ring(self, name: str) -> Ring:
-        return next(r for r in self.rings if r.name == name)
+        return self._rings[name]
 
     def role(self, name: str) -> RolePlan:
         return next(r for r in self.roles if r.name == name)
 
     def tensor(self, name: str) -> TensorShape:
-        return next(t for t in self.tensors if t.name == name)
+        return self._tensors[name]
+
+    @cached_property
+    def _descriptors(self) -> dict[str, Descriptor]:
+        return {d.name: d for d in self.descriptors}
+
+    @cached_property
+    def _buffers(self) -> dict[str, Buffer]:
+        return {b.name: b for b in self.buffers}
+
+    @cached_property
+    def _rings(self) -> dict[str, Ring]:
+        return {r.name: r for r in self.rings}
+
+    @cached_property
+    def _tensors(self) -> dict[str, TensorShape]:
+        return {t.name: t for t in self.tensors}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar, cast
 
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_text import Path
@@ -37,6 +37,8 @@ def all_operations(plan: ir.Plan) -> Iterator[tuple[ir.RolePlan, Path, ir.Operat
 
 
 _names: dict[type, tuple[str, ...]] = {}  # of the fields that hold nodes, by class
+_PLAIN = ("str", "int", "float", "bool")  # types, as fields spell them, of what holds nothing
+_UNIFORMS = (Int, Sym, Op)
 _HOLDERS = (ir.Work, ir.For, ir.If, ir.IfVote, ir.IfSpoiled, ir.Sweep)
 
 
@@ -45,36 +47,46 @@ def body_of(operation: ir.Operation) -> tuple[ir.Operation, ...]:
     return operation.body if isinstance(operation, _HOLDERS) else ()
 
 
-def parts(operation: object, kind: type[_T]) -> Iterator[_T]:
+def parts(operation: object, kind: type[_T]) -> list[_T]:
     """Every node of a class inside an operation (itself included), operations of a body left out."""
-    if isinstance(operation, kind):
-        yield operation
-    for node in _inside(operation):
-        yield from parts(node, kind)
+    found: list[_T] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, kind):
+            found.append(node)
+        for each in _inside(node):
+            walk(each)
+
+    walk(operation)
+    return found
 
 
-def uniforms(operation: ir.Operation) -> Iterator[Uniform]:
+def uniforms(operation: ir.Operation) -> list[Uniform]:
     """The uniform expressions of an operation, outermost ones only."""
+    found: list[Uniform] = []
 
-    def inside(node: object) -> Iterator[Uniform]:
-        if isinstance(node, (Int, Sym, Op)):
-            yield node
+    def walk(node: object) -> None:
+        if isinstance(node, _UNIFORMS):
+            found.append(node)
         else:
             for each in _inside(node):
-                yield from inside(each)
+                walk(each)
 
-    yield from inside(operation)
+    walk(operation)
+    return found
 
 
-def _inside(node: object) -> tuple[object, ...]:
+def _inside(node: object) -> Iterable[object]:
     """What a node holds, but for words, numbers and bodies, which hold nothing more."""
-    if isinstance(node, tuple):
-        return node
     kind = type(node)
-    if kind not in _names:
+    if kind is tuple:
+        return cast("tuple[object, ...]", node)
+    names = _names.get(kind)
+    if names is None:
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        _names[kind] = tuple(f.name for f in fields if f.name not in ("body", "span"))
-    return tuple(getattr(node, name) for name in _names[kind])
+        names = tuple(f.name for f in fields if f.name not in ("body", "span") and f.type not in _PLAIN)
+        _names[kind] = names
+    return [getattr(node, name) for name in names]
 
 
 def storages(role: ir.RolePlan) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegen.checks.movement.algebra import digits
-from tilegen.checks.movement.places import COL, ROW, Pos, U, pos_of
+from tilegen.checks.movement.places import COL, ROW, Pos, U, joined, pos_of
 from tilegen.ir import plan as ir
 from tilegen.ir.uniform import evaluate
 
@@ -146,60 +146,39 @@ class Layouts:
         places: list[Array],
         values: Mapping[str, int],
     ) -> Tile:
-        shape = self._plan.tensor(d.tensor)
-        extents = [evaluate(e, values) for e in shape.dims]
-        if all(dim.part is None for dim in d.dims):
-            return self._plain(d, base, covered, places, extents)
-        rows_in: Array = np.ones(covered.shape[0], np.bool_)
-        cols_in: Array = np.ones(covered.shape[1], np.bool_)
-        found: dict[int, dict[str, tuple[Array, Array, int]]] = {}
-        for n, dim in enumerate(d.dims):
-            unit = dim.chunk if dim.by is None else evaluate(dim.by, values)
-            extent = extents[dim.dim]
-            if dim.part == "inner":
-                extent = unit
-            elif dim.part == "outer":
-                extent = -(-extents[dim.dim] // max(unit, 1))
-            at_rows, at_cols = base[n] + places[2 * n], places[2 * n + 1]
-            if at_cols.any() and (at_rows != at_rows[0]).any():
-                raise MixedBoxes  # one dimension along rows and columns at once
-            if at_cols.any():
-                at_cols, at_rows = at_cols + at_rows[0], at_rows * 0
-                cols_in &= (at_cols >= 0) & (at_cols < extent)
-            else:
-                rows_in &= (at_rows >= 0) & (at_rows < extent)
-            found.setdefault(dim.dim, {})[dim.part or "whole"] = (at_rows, at_cols, unit if dim.by is not None else 0)
-        dims: list[Pos | tuple[Pos, Pos, int]] = []
-        for n in range(len(extents)):
-            parts = found.get(n, {"whole": (places[0] * 0, places[1] * 0, 0)})
-            if "whole" in parts:
-                dims.append(_pos(*parts["whole"][:2]))
-                continue
-            outer, inner = parts["outer"], parts["inner"]
-            if outer[2]:
-                dims.append((_pos(*outer[:2]), _pos(*inner[:2]), outer[2]))
-                continue
-            unit = next(x.chunk for x in d.dims if x.dim == n)
-            dims.append(_pos(outer[0] * unit + inner[0], outer[1] * unit + inner[1]))
-        corner = tuple(x.base if isinstance(x, Pos) else x[0].base * x[2] + x[1].base for x in dims)
-        return Tile(d.tensor, tuple(dims), tuple(rows_in.tolist()), tuple(cols_in.tolist()), covered, d.fill, corner)
-
-    def _plain(
-        self, d: ir.Descriptor, base: tuple[int, ...], covered: Array, places: list[Array], extents: list[int]
-    ) -> Tile:
-        """Where each dimension of the map is one of the tensor: the same tile elsewhere is shifted."""
+        """The tile of a pattern that begins at `base`: the same one elsewhere is shifted."""
+        extents = [evaluate(e, values) for e in self._plan.tensor(d.tensor).dims]
         if id(covered) not in self._lines:
             self._lines[id(covered)] = tuple(_Line.of(*places[2 * n : 2 * n + 2]) for n in range(len(d.dims)))
         inside = {ROW: (True,) * covered.shape[0], COL: (True,) * covered.shape[1]}
-        dims = [Pos(U, 0)] * len(extents)
+        found: dict[tuple[int, str], Pos] = {}
+        units: dict[int, int] = {}  # of dimensions that are split
         for n, (dim, line) in enumerate(zip(d.dims, self._lines[id(covered)], strict=True)):
-            pos = dims[dim.dim] = line.pos.shifted(base[n])
+            pos = found[dim.dim, dim.part] = line.pos.shifted(base[n])
             extent = extents[dim.dim]
+            if dim.part:
+                unit = units[dim.dim] = dim.chunk if dim.by is None else evaluate(dim.by, values)
+                extent = unit if dim.part == "inner" else -(-extent // max(unit, 1))
             if base[n] + line.least < 0 or base[n] + line.most >= extent:
                 at = pos.all() if pos.along != U else pos.all() * covered.shape[0]
                 along = COL if pos.along == COL else ROW
                 inside[along] = tuple(a and 0 <= p < extent for a, p in zip(inside[along], at, strict=True))
-        return Tile(d.tensor, tuple(dims), inside[ROW], inside[COL], covered, d.fill, tuple(p.base for p in dims))
+        by_size = {dim.dim for dim in d.dims if dim.by is not None}
+        dims: list[Pos | tuple[Pos, Pos, int]] = []
+        for n in range(len(extents)):
+            if n not in units:
+                dims.append(found.get((n, ""), Pos(U, 0)))
+                continue
+            outer, inner, unit = found[n, "outer"], found[n, "inner"], units[n]
+            if n in by_size:
+                dims.append((outer, inner, unit))
+                continue
+            whole = joined(outer, inner, unit)
+            if whole is None:
+                raise MixedBoxes  # one dimension along rows and columns at once
+            dims.append(whole)
+        corner = tuple(x.base if isinstance(x, Pos) else x[0].base * x[2] + x[1].base for x in dims)
+        return Tile(d.tensor, tuple(dims), inside[ROW], inside[COL], covered, d.fill, corner)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,17 @@ def pos_of(along: str, positions: list[int]) -> Pos:
     return Pos(along, base, tuple(p - base for p in positions))
 
 
+def joined(outer: Pos, inner: Pos, unit: int) -> Pos | None:
+    """Positions given by the number of a unit and the place inside it; None if these run along different directions."""
+    if outer.along == U:
+        return inner.shifted(outer.base * unit)
+    if inner.along == U:
+        return pos_of(outer.along, [p * unit + inner.base for p in outer.all()])
+    if inner.along != outer.along:
+        return None
+    return pos_of(outer.along, [a * unit + b for a, b in zip(outer.all(), inner.all(), strict=True)])
+
+
 Env = tuple[tuple[str, Pos], ...]  # sorted by axis; of a split axis either itself or parts of it
 
 
@@ -94,14 +105,7 @@ class Axes:
         outer, inner = self.lookup_down(env, split.outer), self.lookup_down(env, split.inner)
         if outer is None or inner is None:
             return None
-        unit = self.extents[split.inner]
-        if outer.along == U:
-            return inner.shifted(outer.base * unit)
-        if inner.along == U:
-            return pos_of(outer.along, [p * unit + inner.base for p in outer.all()])
-        if inner.along != outer.along:
-            return None
-        return pos_of(outer.along, [a * unit + b for a, b in zip(outer.all(), inner.all(), strict=True)])
+        return joined(outer, inner, self.extents[split.inner])
 
     def lookup_down(self, env: Mapping[str, Pos], axis: str) -> Pos | None:
         return env[axis] if axis in env else self._from_parts(env, axis)

@@ -112,11 +112,13 @@ class Movement:
         return {t.name: tuple(evaluate(d, symbols) for d in t.dims) for t in self.plan.tensors}
 
     def _stored_once(self, tensor: str, counts: Array) -> None:
+        if (counts == 1).all():
+            return
         found = np.unique(counts)
         # what does not vary along an axis that items differ in is stored, alike, by each of them
         alike = len(found) == 1 and found[0] > 0 and not self._item_axes() <= self._covered(tensor)
         wrong = [int(v) for v in found if v != 1]
-        if not wrong or alike:
+        if alike:
             return
         path: Path = ("tensor", tensor)
         at = tuple(int(v) for v in np.argwhere(counts == wrong[0])[0])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
-from tilegen.ir.plan_walk import all_operations, parts, uniforms
+from tilegen.ir.plan_walk import all_operations, operations, parts, uniforms
 from tilegen.ir.uniform import symbols
 
 # Launch constant: stands in the grid alone.
@@ -113,7 +113,7 @@ def _role_declarations(plan: ir.Plan, role: ir.RolePlan, index: int) -> Iterator
             yield Violation(("fragment", index, f.name), f"{f.storage} has no registers of its own")
     used_cursors: set[str] = set()
     used_fragments: set[str] = set()
-    for path, operation in ((p, o) for r, p, o in all_operations(plan) if r is role and p[1] == index):
+    for path, operation in operations(role, index):
         cursors = [s.cursor for s in parts(operation, ir.Slot)]
         cursors += [operation.cursor] if isinstance(operation, ir.Advance) else []
         used_cursors.update(cursors)

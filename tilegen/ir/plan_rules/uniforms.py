@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from tilegen.ir import plan as ir
@@ -37,7 +37,7 @@ def _nodes(node: object) -> Iterator[Op]:
                 yield from _nodes(getattr(node, field.name))
 
 
-def _messages(found: Iterator[Op]) -> Iterator[str]:
+def _messages(found: Iterable[Op]) -> Iterator[str]:
     for e in found:
         wanted = 3 if e.op in _TERNARY else 2
         if e.op not in OPS:

@@ -45,18 +45,18 @@ def _join(before: _State, after: _State) -> _State:
 def _held(state: _State, conditions: frozenset[Uniform]) -> dict[str, str]:
     """What registers hold where these conditions do; also what holds whether another one does or not."""
     held: dict[str, str] = {}
-    halves: dict[tuple[str, Uniform], str] = {}
+    halves: dict[Uniform, dict[str, str]] = {}
     for storage, kind, needs in state:
         missing = needs - conditions
         if not missing:
             held[storage] = _either(kind, held.get(storage, kind))
         elif len(missing) == 1:
             (condition,) = missing
-            halves[(storage, condition)] = kind
-    for (storage, condition), kind in halves.items():
-        other = halves.get((storage, opposite(condition)))
-        if other is not None:
-            held[storage] = _either(kind, held.get(storage, other))
+            halves.setdefault(condition, {})[storage] = kind
+    for condition, kinds in halves.items():
+        others = halves.get(opposite(condition), {})
+        for storage in kinds.keys() & others.keys():
+            held[storage] = _either(kinds[storage], held.get(storage, others[storage]))
     return held
 
 
@@ -80,52 +80,57 @@ class _Analysis:
     role: ir.RolePlan
     at: dict[Path, ir.Operation]
     found: dict[tuple[Path, str], None] = field(default_factory=dict)
+    _above: dict[Path, frozenset[Uniform]] = field(default_factory=dict)  # the conditions of bodies
+
+    def __post_init__(self) -> None:
+        self._storage = storages(self.role)
+        self._layouts = {f.name: f.layout for f in self.role.fragments}
 
     def step(self, operation: ir.Operation, path: Path, state: _State) -> _State:
         if isinstance(operation, ir.Let):  # bound anew: conditions on its old value say nothing any more
             return frozenset(e for e in state if not any(operation.name in symbols(c) for c in e[2]))
-        conditions = self._conditions(path)
+        conditions = self._conditions(path[:-1])
         held = _held(state, conditions)
         for name in dict.fromkeys(_taken(operation)):
-            if self._storage(name) not in held:
+            if self._storage[name] not in held:
                 self.found[(path, f"{name} has no value here on every path")] = None
         kind = self._kind(operation, path, held)
         for name in fragments_written(operation):
-            storage = self._storage(name)
+            storage = self._storage[name]
             state = frozenset({*(e for e in state if e[0] != storage), (storage, kind, conditions)})
         return state
 
     def _kind(self, operation: ir.Operation, path: Path, held: dict[str, str]) -> str:
         """What the written fragment holds. Reports row folds read before they are combined."""
         reads = fragments_read(operation)
-        partial = [n for n in reads if held.get(self._storage(n)) == PARTIAL]
+        partial = [n for n in reads if held.get(self._storage[n]) == PARTIAL]
         match operation:
             case ir.Init():
                 return CONSTANT
             case ir.RowFold(_, _, _, scope):
                 return PARTIAL if scope == "thread" else WHOLE
-            case ir.QuadReduce(fragment, "sum") if held.get(self._storage(fragment)) == WHOLE:
+            case ir.QuadReduce(fragment, "sum") if held.get(self._storage[fragment]) == WHOLE:
                 self.found[(path, f"{fragment} is whole already: its sum would count four times")] = None
                 return WHOLE
             case ir.QuadReduce():
                 return WHOLE
             case ir.IfVote():
                 return WHOLE
-            case ir.Map(out) if partial and self._fragment(out).layout == "row":
+            case ir.Map(out) if partial and self._layouts[out] == "row":
                 return PARTIAL
         if partial:
             self.found[(path, f"{', '.join(partial)} is not combined over the quad yet")] = None
         return WHOLE
 
-    def _conditions(self, path: Path) -> frozenset[Uniform]:
-        above = [self.at[path[:n]] for n in range(3, len(path))]
+    def _conditions(self, body: Path) -> frozenset[Uniform]:
+        """The conditions under which a body is run."""
+        if body not in self._above:
+            self._above[body] = self._of_body(body)
+        return self._above[body]
+
+    def _of_body(self, body: Path) -> frozenset[Uniform]:
+        above = [self.at[body[:n]] for n in range(3, len(body) + 1)]
         taken: list[Uniform] = [o.condition for o in above if isinstance(o, ir.If)]
         # what one vote lets happen says nothing about another
-        taken += [Sym(f"vote {path[: n + 3]}") for n, o in enumerate(above) if isinstance(o, ir.IfVote | ir.IfSpoiled)]
+        taken += [Sym(f"vote {body[: n + 3]}") for n, o in enumerate(above) if isinstance(o, ir.IfVote | ir.IfSpoiled)]
         return frozenset((*taken, *(op("lt", o.start, o.stop) for o in above if isinstance(o, ir.For))))
-
-    def _fragment(self, name: str) -> ir.Fragment:
-        return next(f for f in self.role.fragments if f.name == name)
-
-    def _storage(self, name: str) -> str:
-        return storages(self.role)[name]
