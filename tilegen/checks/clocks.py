@@ -24,7 +24,8 @@ class Clock:
 
     @property
     def known(self) -> npt.NDArray[np.int64]:
-        return self.both[_KNOWN]
+        known: npt.NDArray[np.int64] = self.both[_KNOWN]
+        return known
 
     @staticmethod
     def of(agents: int) -> Clock:
@@ -49,7 +50,7 @@ class Clock:
         return self._reaches(_FENCED, stamps)
 
     def _reaches(self, row: int, stamps: Stamps) -> bool:
-        for agent, number in stamps:  # a loop, since there are one or two
+        for agent, number in stamps:  # noqa: SIM110 - one or two: what `all` takes is made in more time
             if self.both.item(row, agent) < number:
                 return False
         return True

@@ -14,7 +14,7 @@ from tilegen.checks.movement.declared import DEAD, IGNORED, Item, UnknownError, 
 from tilegen.checks.movement.kinds import LIVE, NEIGHBOUR, OWN, Kind
 from tilegen.checks.movement.outlines import DECISIONS, Outlines
 from tilegen.checks.movement.places import COL, ROW, Env, Pos, U, along
-from tilegen.checks.movement.values import Taken, Value, merged, overlap
+from tilegen.checks.movement.values import Regions, Taken, Value, merged, overlap
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
 from tilegen.ir.folded import FOLD_IDENTITY
@@ -23,6 +23,8 @@ from tilegen.ir.uniform import Uniform
 
 # (code, the fields of its message, the operations that led there)
 Report = Callable[..., None]
+# values by the names of fragments and of uniform numbers
+Held = Callable[[str], Value | None]
 _LINEAR = frozenset(("add", "sub", "mul", "fma"))
 
 
@@ -78,14 +80,14 @@ class Algebra:
 
     # ---- expressions ----
 
-    def evaluate(self, e: ir.ElementExpr, held: Mapping[str, Value]) -> Value:
+    def evaluate(self, e: ir.ElementExpr, held: Held) -> Value:
         """An element expression over fragments and named numbers."""
         outline = self.outlines.of(e)
-        leaves = {n: held[n] if n in held else self.uniform(kd.LIVE) for n in outline.names}
+        leaves = {n: held(n) or self.uniform(kd.LIVE) for n in outline.names}
         sums = self.outlines.sums(e, tuple(n for n, v in leaves.items() if v.sums))
         if not isinstance(e, ir.Compute) or not leaves or sums is None:
             return self._evaluated(e, leaves)
-        key = (id(e), *((id(v.cut), v.kinds, _along_columns(v)) for v in leaves.values()))
+        key = (id(e), *((id(v.cut), v.kinds, v.along_columns) for v in leaves.values()))
         if key not in self.outlines.regions:
             made = self._evaluated(e, leaves)
             self.outlines.regions[key] = made.cut, made.kinds
@@ -198,7 +200,7 @@ class Algebra:
 
     # ---- masks ----
 
-    def mask(self, value: Value, o: ir.Mask, held: Mapping[str, Value], shape: tuple[int, int]) -> Value:
+    def mask(self, value: Value, o: ir.Mask, held: Held, shape: tuple[int, int]) -> Value:
         keeps = np.zeros((1, 1), np.bool_)
         users = [value]
         for conjunction in o.alternatives:
@@ -230,13 +232,13 @@ class Algebra:
             return at
         return (self.number(chunks.origin) + digits(chunks.digit, at)) // max(self.number(chunks.length), 1)
 
-    def _data(self, e: ir.ElementExpr, held: Mapping[str, Value], shape: tuple[int, int], users: list[Value]) -> Any:
+    def _data(self, e: ir.ElementExpr, held: Held, shape: tuple[int, int], users: list[Value]) -> Any:
         """A condition's truth, on stand-ins for the entries of tensors."""
         rows, cols = np.arange(shape[0])[:, None], np.arange(shape[1])[None, :]
         match e:
-            case ir.Element(name) | ir.Value(name) if name in held and held[name].data is not None:
-                users.append(replace(held[name], cut=self.cuts.whole, kinds=(LIVE,)))
-                return held[name].data
+            case ir.Element(name) | ir.Value(name) if (found := held(name)) is not None and found.data is not None:
+                users.append(replace(found, cut=self.cuts.whole, kinds=(LIVE,)))
+                return found.data
             case ir.Literal(value):
                 return np.asarray(value)
             case ir.IntValue(value):
@@ -255,19 +257,27 @@ class Algebra:
     def fold(self, value: Value, kind: str, width: int) -> Value:
         """Along columns."""
         value = self.finish(value) if value.sums else value
-        env = self._agreeing(value, kind, width)
-        states, flags = self._states(value, env, width)
-        cut, pairs = self.cuts.refine(value.cut, states)
-        rows, met = self.cuts.rows(cut)
-        kinds: list[Kind] = []
-        for regions in met:
-            kinds.append(_folded([(value.kinds[pairs[n][0]], flags[pairs[n][1]]) for n in regions], kind))
+        env, (_, rows, kinds) = self._agreeing(value, kind, width)
         folded = tuple((a, p.base, p.base + len(p.offsets)) for a, p in self._whole(along(env, COL)))
         taken = frozenset((tuple(sorted(self._cut_off(folded))),)) if folded else frozenset()
         left = tuple(dict.fromkeys(tuple((a, p) for a, p in e if p.along != COL) for e in value.envs))
         if kind == "sum":
-            return Value(left, rows, tuple(kinds), sums=taken, done=value.done, trail=value.trail)
-        return Value(left, rows, tuple(kinds), tops=taken, done=value.done, trail=value.trail)
+            return Value(left, rows, kinds, sums=taken, done=value.done, trail=value.trail)
+        return Value(left, rows, kinds, tops=taken, done=value.done, trail=value.trail)
+
+    def _rows(self, value: Value, env: Env, kind: str, width: int) -> Regions:
+        """What a fold along columns makes under one reading."""
+        states, flags = self._states(value, env, width)
+        empty = 0 in self.item.extents.values()
+        key = (id(value.cut), value.kinds, id(states), flags, kind, empty)
+        if key not in self.outlines.folds:
+            cut, pairs = self.cuts.refine(value.cut, states)
+            rows, met = self.cuts.rows(cut)
+            each = [(value.kinds[a], flags[b]) for a, b in pairs]
+            wrong = next((f for held, state in each if (f := _misfolded(held, state, kind, empty))), None)
+            kinds = tuple(_folded([each[n] for n in regions], kind) for regions in met)
+            self.outlines.folds[key] = Regions(wrong, rows, kinds)
+        return self.outlines.folds[key]
 
     def _states(self, value: Value, env: Env, width: int) -> tuple[Cut, tuple[int, ...]]:
         if not env and all(
@@ -286,21 +296,19 @@ class Algebra:
                 raise UnknownError(f"a fold over `{axis}`, whose positions are not one behind the other")
         return env
 
-    def _agreeing(self, value: Value, kind: str, width: int) -> Env:
+    def _agreeing(self, value: Value, kind: str, width: int) -> tuple[Env, Regions]:
         """The first reading under which the fold takes in the domain's points and its identity elsewhere. Reports the
         fault of the first one, if there is none."""
-        first: tuple[str, str] | None = None
-        empty = 0 in self.item.extents.values()
+        first: tuple[Env, Regions] | None = None
         for env in value.envs:
-            states, flags = self._states(value, env, width)
-            _, pairs = self.cuts.refine(value.cut, states)
-            found = next((f for a, b in pairs if (f := _misfolded(value.kinds[a], flags[b], kind, empty))), None)
-            if found is None:
-                return env
-            first = first or found
-        assert first is not None
-        self.report(Code.POISON_FOLD, value.trail, got=first[0], wanted=first[1], kind=kind)
-        return value.env
+            made = self._rows(value, env, kind, width)
+            if made.wrong is None:
+                return env, made
+            first = first or (env, made)
+        assert first is not None and first[1].wrong is not None
+        got, wanted = first[1].wrong
+        self.report(Code.POISON_FOLD, value.trail, got=got, wanted=wanted, kind=kind)
+        return first
 
     def join(self, a: Value, b: Value, vote: Value) -> Value:
         """Either of two values of one fragment: `b` where a row of the warp votes for it, its own row among others."""
@@ -368,14 +376,10 @@ def _made(op: str, kinds: tuple[Kind, ...], written: frozenset[int]) -> Kind:
     return made
 
 
-def _along_columns(value: Value) -> bool:
-    return value.cut.shape[1] > 1 or any(p.along == COL for _, p in value.env)
-
-
 def _of_a_row(value: Value) -> tuple[Kind, ...]:
     """Kinds of a factor. What is one number a row may be taken for finite: where it is not, its row holds no number
     anyway. An element at a position that the row does not see may not."""
-    if _along_columns(value):
+    if value.along_columns:
         return value.kinds
     return tuple(kd.FINITE_LIVE if k == LIVE else k for k in value.kinds)
 

@@ -13,6 +13,7 @@ from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cut, Cuts
 from tilegen.checks.movement.kinds import Kind
 from tilegen.checks.movement.places import COL, ROW, Axes, Env, Pos, U, env_of
+from tilegen.checks.movement.values import Value
 from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.poly import Poly
 from tilegen.ir.schedule import Option
@@ -70,6 +71,12 @@ class Declared:
             if stored is not None and stored not in self.reads.setdefault(tensor, []):
                 self.reads[tensor].append(stored)
         self.tensors = {t.name: t for t in program.tensors}
+        outputs = [t.name for t in program.tensors if t.output]
+        self.outputs = {name: self._output(name) for name in outputs}  # where their elements go
+        # axes over which their values are folded by sums, and by a maximum or minimum
+        self.folded = {name: self._folded(name) for name in outputs}
+        # inputs that a definition reads: by tiles, directly or by another name
+        self.tensors_of = {d.name: self._tensors_of(d.name) for d in program.definitions}
 
     def stored(self, tensor: str, index: tuple[Index, ...]) -> Where | None:
         """An index into a tensor as it lies in memory; None for one that holds a lookup."""
@@ -87,16 +94,14 @@ class Declared:
                 out.append(e)
         return tuple(out)
 
-    def output(self, tensor: str) -> Where:
-        """Where an output's elements go."""
+    def _output(self, tensor: str) -> Where:
         definition = self.program.definition(tensor)
         index = tuple(Affine(((axis, 1),), Poly(), definition.span) for axis in definition.index)
         found = self.stored(tensor, index)
         assert found is not None
         return found
 
-    def folded(self, output: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Axes over which an output's value is folded by sums, and by a maximum or minimum."""
+    def _folded(self, output: str) -> tuple[frozenset[str], frozenset[str]]:
         sums: set[str] = set()
         tops: set[str] = set()
 
@@ -135,11 +140,8 @@ class Declared:
 
         return value(defined[output])
 
-    def tensors_of(self, statement: str) -> frozenset[str]:
-        """Inputs that a definition reads: by tiles, directly or by another name; none for what is no definition."""
+    def _tensors_of(self, statement: str) -> frozenset[str]:
         defined = {d.name: d.value for d in self.program.definitions}
-        if statement not in defined:
-            return frozenset()
         moves = {m.name: m.tensor for m in self.program.moves}
         inputs = {t.name for t in self.program.tensors if not t.output}
         found: set[str] = set()
@@ -213,7 +215,9 @@ class Item:
             self.base = env_of([(declared.batch, Pos(U, sequence))])
         self._guards = {id(c): self._guard(c) for c in declared.clauses}
         self._states: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}
+        self._points: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}
         self.regions: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}  # of parts of tiles
+        self.operands: dict[tuple[object, ...], Value | None] = {}  # of products, by tiles and operations
         self.stored: dict[tuple[object, ...], Array] = {}  # elements of outputs that exist
         self._needs: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._of_clauses = frozenset(a for c in declared.clauses for a in self._related(c.axes))
@@ -409,6 +413,15 @@ class Item:
             state = np.where(row, whole, IGNORED).astype(np.int64)
             self._states[key] = self.cuts.of(state if state.size == 1 else np.broadcast_to(state, shape))
         return self._states[key]
+
+    def points(self, env: Env, shape: tuple[int, int], rows: str = ROW, cols: str = COL) -> tuple[Cut, tuple[int, ...]]:
+        """For each point of two directions whether the domain holds it, of what stands along other directions
+        nothing."""
+        kept = tuple((a, p) for a, p in env if p.along in (rows, cols, U))
+        key = (self.short(kept, rows, cols), rows, cols, shape)
+        if key not in self._points:
+            self._points[key] = self.cuts.of(np.broadcast_to(self.live(kept, rows, cols), shape).astype(np.int64))
+        return self._points[key]
 
     def short(self, env: Env, *directions: str) -> tuple[object, ...]:
         """What of an environment the domain depends on."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tilegen.checks.movement.cuts import Cut
 from tilegen.checks.movement.kinds import Kind
+from tilegen.checks.movement.values import Regions
 from tilegen.ir import plan as ir
 
 DECISIONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"))
@@ -34,9 +35,12 @@ class Sums:
 
 @dataclass
 class Outlines:
-    """Expressions are known by identity: a plan keeps its own. regions: what one has made of leaves cut so."""
+    """Expressions are known by identity: a plan keeps its own. regions: what one has made of leaves cut so; folds,
+    products: what these have made of their operands."""
 
     regions: dict[tuple[object, ...], tuple[Cut, tuple[Kind, ...]]] = field(default_factory=dict)
+    folds: dict[tuple[object, ...], Regions] = field(default_factory=dict)
+    products: dict[tuple[object, ...], Regions] = field(default_factory=dict)
     _known: dict[int, Outline] = field(default_factory=dict)
     _sums: dict[tuple[int, tuple[str, ...]], Sums | None] = field(default_factory=dict)
 

@@ -51,7 +51,7 @@ class Outputs:
         trail = (*value.trail, o)
         stored = parts[0][1] if len(parts) == 1 else np.logical_or.reduce([inside for _, inside in parts])
         shape = (stored.shape[0], stored.shape[1])
-        bound = [all(item.coordinate(e, env) for e in item.declared.output(tensor)) for env in value.envs]
+        bound = [all(item.coordinate(e, env) for e in item.declared.outputs[tensor]) for env in value.envs]
         free = not all(bound)
         if free:  # the same along some axis, wherever it is stored: a row without a position of the folded axis
             placed = self._placed(tensor, parts)
@@ -68,7 +68,7 @@ class Outputs:
             a.report(first[0], trail, got=first[1], wanted=first[2], tensor=tensor)
             return
         self._unfit(value, env, tensor, stored, shape, trail)
-        sums, tops = item.declared.folded(tensor)
+        sums, tops = item.declared.folded[tensor]
         rows = tuple(x for x in env if x[1].along in (ROW, U))
         missing = [axis for axis in sorted(sums - value.done) if item.needed(rows, axis)]
         if missing and not (free and any(not item.needed(rows, axis) for axis in sums | tops)):
@@ -78,7 +78,7 @@ class Outputs:
         """Whether some of these rows fold over a position of their domain. Those that do not hold what a fold begins
         with."""
         item = self.algebra.item
-        sums, tops = item.declared.folded(tensor)
+        sums, tops = item.declared.folded[tensor]
         base = tuple(x for x in env if x[1].along in (ROW, U))
         for axis in sums | tops:
             if not item.extents[axis]:
@@ -100,7 +100,7 @@ class Outputs:
                     at[n] = np.where(inside.any(axis=0), each, at[n])
         places = [pos_of(COL if each.shape[1] > 1 else ROW, each.ravel().tolist()) for each in at]
         item = self.algebra.item
-        where, stored = item.declared.output(tensor), parts[0][1].any(axis=1)
+        where, stored = item.declared.outputs[tensor], parts[0][1].any(axis=1)
         split = [n for n, e in enumerate(where) if e.terms and e.terms[0][0] in item.axes.split]
         dim = next((n for n in split if places[n].along == ROW), None)
         return self.algebra.bound_vector(where, places, dim, stored)
@@ -110,7 +110,7 @@ class Outputs:
     ) -> tuple[Code, str, str] | None:
         item = self.algebra.item
         wanted: list[Array] = []
-        for entry in item.declared.output(tensor):
+        for entry in item.declared.outputs[tensor]:
             pos = item.coordinate(entry, env)
             if pos is None:
                 return Code.MOVEMENT_PLACE, "a value without a position there", f"one for each position of {tensor}"
@@ -151,7 +151,7 @@ class Outputs:
         flags = flags if width in (1, shape[1]) else flags[:, :width]
         cut, known = a.cuts.of(flags)
         _, pairs = a.cuts.refine(value.cut, cut)
-        otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded(tensor))
+        otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded[tensor])
         for n, m in pairs:
             kind = value.kinds[n]
             constant = kd.is_constant(kind)
@@ -167,7 +167,7 @@ class Outputs:
                 return
             empty = item.declared.of_nothing(tensor)
             if kd.differ(kind, empty) and all(
-                item.extents[axis] for axis in set().union(*item.declared.folded(tensor))
+                item.extents[axis] for axis in set().union(*item.declared.folded[tensor])
             ):
                 a.report(Code.POISON_STORE, trail, got=words(kind), wanted=words(empty), tensor=tensor)
                 return

@@ -52,7 +52,7 @@ class Pos:
 def pos_of(along: str, positions: list[int]) -> Pos:
     """Positions, as one number where they are all the same."""
     base = positions[0]
-    if all(p == base for p in positions):
+    if positions.count(base) == len(positions):
         return Pos(U, base)
     return Pos(along, base, tuple(p - base for p in positions))
 

@@ -14,11 +14,12 @@ from tilegen.checks.movement.cuts import Cut
 from tilegen.checks.movement.declared import DEAD, IGNORED, UnknownError
 from tilegen.checks.movement.kinds import ANY, FINITE, FINITE_LIVE, LIVE, NEIGHBOUR, OWN, Kind
 from tilegen.checks.movement.places import COL, ROW, Env, K, Pos, U, along, pos_of
-from tilegen.checks.movement.values import Taken, Value, merged
+from tilegen.checks.movement.values import Regions, Taken, Value, merged
 from tilegen.diagnostics.catalogue import Code
 from tilegen.ir import plan as ir
 from tilegen.ir.plan_rules.shapes import ROWS, STEP
 
+Flags = tuple[Cut, tuple[int, ...]]  # a cut, and what is known of each of its regions
 _OUTSIDE, _FILLED, _INSIDE, _MISSING = range(4)
 
 
@@ -115,17 +116,33 @@ class Products:
         if x.sums:
             x = a.finish(x)
         env = self._meet(x, y, trail)
-        self._judge(x, y, env, n, depth, trail)
-        rows, row_kinds = self._rows(x, env, depth)
-        cols, col_kinds = self._cols(y, env, n, depth)
-        cut, pairs = a.cuts.refine(rows, cols)
-        kinds = tuple(_outcome(row_kinds[r], col_kinds[c], a.item.declared.fast) for r, c in pairs)
+        wrong, cut, kinds = self._regions_of(x, y, env, n, depth)
+        if wrong is not None:
+            a.report(Code.POISON_PRODUCT, trail, got=wrong[0], wanted=wrong[1])
         left = tuple((axis, p) for axis, p in env if p.along != K)
         return Value((left,), cut, kinds, sums=self._taken(env), done=x.done | y.done, trail=trail)
 
+    def _regions_of(self, x: Value, y: Value, env: Env, n: int, depth: int) -> Regions:
+        """What factors that meet so make, and what a row takes in of positions outside its domain or misses of those
+        inside."""
+        item, known = self.algebra.item, self.algebra.outlines.products
+        states = item.states(env, (ROWS, depth), ROW, K, x.folded)
+        columns = item.points(tuple(e for e in env if e[1].along != ROW), (1, n))
+        inner = item.points(tuple(e for e in env if e[1].along != COL), (depth, 1), K)
+        met = ((id(cut), flags) for cut, flags in (states, columns, inner))
+        key = (id(x.cut), x.kinds, id(y.cut), y.kinds, *met)
+        if key not in known:
+            wrong = self._wrong(x, y, states, columns, depth)
+            rows, row_kinds = self._rows(x, states)
+            cols, col_kinds = self._cols(y, inner)
+            cut, pairs = self.algebra.cuts.refine(rows, cols)
+            kinds = tuple(_outcome(row_kinds[r], col_kinds[c], item.declared.fast) for r, c in pairs)
+            known[key] = Regions(wrong, cut, kinds)
+        return known[key]
+
     def _of_the_statement(self, o: ir.AnyMma, trail: tuple[ir.Operation, ...]) -> None:
         """Report a tile that the statement of the product does not read."""
-        named = self.algebra.item.declared.tensors_of(o.statement)
+        named = self.algebra.item.declared.tensors_of.get(o.statement)
         for operand in (o.a, o.b):
             if isinstance(operand, ir.SlotOperand) and named and operand.slot.ring in self.tiles:
                 tensor = self.tiles[operand.slot.ring]
@@ -156,21 +173,20 @@ class Products:
             box.append((axis, pos.base, max(min(pos.base + len(pos.offsets), item.extents[axis]), pos.base)))
         return frozenset((tuple(sorted(box)),)) if box else frozenset()
 
-    def _judge(self, x: Value, y: Value, env: Env, n: int, depth: int, trail: tuple[ir.Operation, ...]) -> None:
-        """Report what a row takes in of positions outside its domain, and what it misses of those inside."""
-        a = self.algebra
-        states, flags = a.item.states(env, (ROWS, depth), ROW, K, x.folded)
-        reach = self._worst_of_depth(y, env, n, depth)
-        cut, first = a.cuts.refine(x.cut, states)
-        cut, pairs = a.cuts.refine(cut, reach[0])
+    def _wrong(self, x: Value, y: Value, states: Flags, columns: Flags, depth: int) -> tuple[str, str] | None:
+        """What a row takes in of positions outside its domain, or misses of those inside, and what it should."""
+        cuts = self.algebra.cuts
+        reach, others = self._worst_of_depth(y, columns, depth)
+        cut, first = cuts.refine(x.cut, states[0])
+        _, pairs = cuts.refine(cut, reach)
         for both, k in pairs:
             at, state = first[both]
-            wrong = self._wrong(x.kinds[at], flags[state], reach[1][k])
+            wrong = self._wrong_at(x.kinds[at], states[1][state], others[k])
             if wrong:
-                a.report(Code.POISON_PRODUCT, trail, got=wrong[0], wanted=wrong[1])
-                return
+                return wrong
+        return None
 
-    def _wrong(self, factor: Kind, state: int, other: tuple[Kind, ...]) -> tuple[str, str] | None:
+    def _wrong_at(self, factor: Kind, state: int, other: tuple[Kind, ...]) -> tuple[str, str] | None:
         if state == IGNORED:
             return None
         if state != DEAD:
@@ -193,12 +209,10 @@ class Products:
             return f"{words(factor)} at a position outside the domain", "0 there"
         return None
 
-    def _worst_of_depth(self, y: Value, env: Env, n: int, depth: int) -> tuple[Cut, tuple[tuple[Kind, ...], ...]]:
+    def _worst_of_depth(self, y: Value, columns: Flags, depth: int) -> tuple[Cut, tuple[tuple[Kind, ...], ...]]:
         """Regions of K, as one row, and the kinds that y has there in columns that exist."""
         a = self.algebra
-        cols = tuple((axis, p) for axis, p in env if p.along in (COL, U))
-        alive = np.broadcast_to(a.item.live(cols, ROW, COL), (1, n)).astype(np.int64)
-        flags, known = a.cuts.of(alive)
+        flags, known = columns
         cut, pairs = a.cuts.refine(y.cut, flags)
         if cut.shape[0] == 1 and depth > 1:
             cut = a.cuts.whole if cut.count == 1 else a.cuts.of(np.broadcast_to(cut.labels, (depth, cut.shape[1])))[0]
@@ -208,10 +222,9 @@ class Products:
         )
         return a.cuts.turned(rows), found
 
-    def _rows(self, x: Value, env: Env, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
-        a = self.algebra
-        states, flags = a.item.states(env, (ROWS, depth), ROW, K, x.folded)
-        cut, pairs = a.cuts.refine(x.cut, states)
+    def _rows(self, x: Value, states: Flags) -> tuple[Cut, tuple[Kind, ...]]:
+        a, flags = self.algebra, states[1]
+        cut, pairs = a.cuts.refine(x.cut, states[0])
         rows, met = a.cuts.rows(cut)
         out: list[Kind] = []
         for regions in met:
@@ -224,12 +237,10 @@ class Products:
                 out.append(ANY if any(map(kd.is_any, kinds)) else LIVE)
         return rows, tuple(out)
 
-    def _cols(self, y: Value, env: Env, n: int, depth: int) -> tuple[Cut, tuple[Kind, ...]]:
+    def _cols(self, y: Value, inner: Flags) -> tuple[Cut, tuple[Kind, ...]]:
         """A kind for each column, of those positions of K that exist."""
         a = self.algebra
-        inner = tuple((axis, p) for axis, p in env if p.along in (K, U))
-        exists = np.broadcast_to(a.item.live(inner, K, COL), (depth, 1)).astype(np.int64)
-        flags, known = a.cuts.of(exists)
+        flags, known = inner
         cut, pairs = a.cuts.refine(y.cut, flags)
         cols, met = a.cuts.rows(cut, 0)
         out: list[Kind] = []

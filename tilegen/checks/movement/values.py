@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tilegen.checks.movement.cuts import Cut
 from tilegen.checks.movement.kinds import Kind
-from tilegen.checks.movement.places import Env
+from tilegen.checks.movement.places import COL, Env
 from tilegen.ir import plan as ir
 
 # Positions along the folded axes that a sum has taken in: (axis, first, end) each.
 Taken = tuple[tuple[str, int, int], ...]
+
+
+class Regions(NamedTuple):
+    """What an operation makes of its operands' regions. wrong: what one of them holds and what it should, if any is."""
+
+    wrong: tuple[str, str] | None
+    cut: Cut
+    kinds: tuple[Kind, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +50,15 @@ class Value:
     def env(self) -> Env:
         return self.envs[0]
 
+    @cached_property
+    def along_columns(self) -> bool:
+        return self.cut.shape[1] > 1 or any(p.along == COL for _, p in self.env)
+
 
 def merged(*trails: tuple[ir.Operation, ...]) -> tuple[ir.Operation, ...]:
     """Trails as one, each operation once."""
+    if all(trail is trails[0] or not trail for trail in trails):
+        return trails[0]
     found: dict[int, ir.Operation] = {}
     for trail in trails:
         for operation in trail:

@@ -49,7 +49,6 @@ class Slots:
     tiles: dict[SlotKey, Tile | None] = field(default_factory=dict)
     copies: dict[SlotKey, tuple[Tile, ir.CopyTile]] = field(default_factory=dict)
     clean: set[SlotKey] = field(default_factory=set)
-    operands: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     scanned: dict[int, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
 
 
@@ -236,6 +235,9 @@ class _Walker:
         for position, o in enumerate(body):
             here = (*path, position)
             self.at = (o, here)
+            if (method := _STEPS.get(type(o))) is not None:
+                method(self, o)
+                continue
             match o:
                 case ir.Let(name, value):
                     self.names[name] = self.number(value)
@@ -260,10 +262,6 @@ class _Walker:
                     self._vote(fragment, inner, here)
                 case ir.Advance(cursor):
                     self.cursors[cursor] += 1
-                case _:
-                    method = _STEPS.get(type(o))
-                    if method is not None:
-                        method(self, o)
 
     def _begin_item(self) -> None:
         self.number_of_item += 1
@@ -300,14 +298,15 @@ class _Walker:
 
     # ---- fragments ----
 
+    def find(self, name: str) -> Value | None:
+        """What a fragment or a uniform number holds."""
+        return self.held.get(self.storage.get(name, name))
+
     def get(self, fragment: str) -> Value:
-        return self.held.get(self.storage.get(fragment, fragment)) or self.algebra.uniform(ANY)
+        return self.find(fragment) or self.algebra.uniform(ANY)
 
     def put(self, fragment: str, value: Value) -> None:
         self.held[self.storage[fragment]] = value
-
-    def _names(self) -> Mapping[str, Value]:
-        return _Names(self)
 
     def _width(self, fragment: str) -> int:
         f = self.fragments[fragment]
@@ -458,7 +457,7 @@ class _Walker:
     def let_float(self, o: ir.LetFloat) -> None:
         if o.load is None:
             assert o.value is not None
-            self.held[o.name] = self.algebra.evaluate(o.value, self._names())
+            self.held[o.name] = self.algebra.evaluate(o.value, self.find)
         else:
             tensor, index = o.load
             if not self.number(o.exists):
@@ -472,15 +471,15 @@ class _Walker:
         self.put(o.fragment, self.algebra.constant(o.value))
 
     def map(self, o: ir.Map) -> None:
-        self.put(o.out, self.algebra.evaluate(o.value, self._names()))
+        self.put(o.out, self.algebra.evaluate(o.value, self.find))
 
     def fma_oob(self, o: ir.FmaOob) -> None:
-        operands = [self.algebra.evaluate(e, self._names()) for e in (o.a, o.b, o.c)]
+        operands = [self.algebra.evaluate(e, self.find) for e in (o.a, o.b, o.c)]
         self.put(o.out, self.algebra.combine("fma_oob", operands))
 
     def mask(self, o: ir.Mask) -> None:
         width = self._width(o.fragment)
-        self.put(o.fragment, self.algebra.mask(self.get(o.fragment), o, self._names(), (ROWS, width)))
+        self.put(o.fragment, self.algebra.mask(self.get(o.fragment), o, self.find, (ROWS, width)))
 
     def row_fold(self, o: ir.RowFold) -> None:
         self.put(o.out, self.algebra.fold(self.get(o.source), o.kind, self._width(o.source)))
@@ -536,15 +535,16 @@ class _Walker:
             if taken is None or taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
                 return None
             return self._turned(operand, self.buffers.get(operand.buffer) or self.algebra.uniform(ANY), second)
-        slot = self.key(operand.slot)
         group = self.group if operand.warpgroup else 0  # for the others it is the same
-        key = (slot, id(operand), extent, group, slot in self.slots.clean)
-        if key not in self.slots.operands:
+        clean, known = self.key(operand.slot) in self.slots.clean, self.algebra.item.operands
+        tile, load = self.tile(operand.slot) or (None, None)
+        key = (tile, id(load), id(operand), extent, group, clean)
+        if key not in known:
             buffer = self.plan.buffer(self.plan.ring(operand.slot.ring).buffer)
             taken = window(operand, buffer, extent, self.group)
             part = None if taken is None else self.part(operand.slot, taken.rows, taken.cols)
-            self.slots.operands[key] = None if part is None else self._turned(operand, part, second)
-        return self.slots.operands[key]
+            known[key] = None if part is None else self._turned(operand, part, second)
+        return known[key]
 
     def _turned(self, operand: ir.SlotOperand | ir.BufferOperand, value: Value, second: bool) -> Value:
         """A part of a tile as a factor: what is contracted runs along K."""
@@ -562,22 +562,6 @@ class _Walker:
 
     def store_vector(self, o: ir.StoreVector) -> None:
         self.outputs.vector(o, self.get(o.fragment))
-
-
-class _Names(dict[str, Value]):
-    """Values by the names of fragments and of uniform numbers."""
-
-    def __init__(self, walker: _Walker) -> None:
-        super().__init__()
-        self.walker = walker
-
-    def __contains__(self, name: object) -> bool:
-        w = self.walker
-        return isinstance(name, str) and w.storage.get(name, name) in w.held
-
-    def __getitem__(self, name: str) -> Value:
-        w = self.walker
-        return w.held[w.storage.get(name, name)]
 
 
 _STEPS: dict[type, Callable[[_Walker, Any], None]] = {
