@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,7 @@ from tilegen.ir.tile import TileProgram
 U, ROW, COL, K = "u", "row", "col", "k"  # the same everywhere; along rows; along columns; along what is contracted
 
 
-@dataclass(frozen=True)
-class Pos:
+class Pos(NamedTuple):
     """Positions along one axis: base + offsets[n] at number n along a direction."""
 
     along: str

@@ -69,13 +69,13 @@ class Products:
         dims = [_part(d, rows, cols) for d in tile.dims]
         envs: dict[Env, None] = {}
         for where in a.item.declared.reads.get(tile.tensor, []):
-            split = next((n for n, d in enumerate(dims) if isinstance(d, tuple)), None)
+            split = next(((n, d) for n, d in enumerate(dims) if not isinstance(d, Pos)), None)
             if split is None:
                 found = a.item.bind(where, [d for d in dims if isinstance(d, Pos)])
             else:
-                outer, inner, unit = dims[split]  # type: ignore[misc]
+                n, (outer, inner, unit) = split
                 plain = [d if isinstance(d, Pos) else Pos(U, 0) for d in dims]
-                found = a.item.bind_split(where, split, outer, inner, unit, plain)
+                found = a.item.bind_split(where, n, outer, inner, unit, plain)
             if found is not None:
                 envs[found] = None
         if not envs:
@@ -275,7 +275,7 @@ def _outcome(row: Kind, col: Kind, fast: bool) -> Kind:
 
 
 def _part(dim: Pos | tuple[Pos, Pos, int], rows: tuple[int, ...], cols: tuple[int, ...]) -> Pos | tuple[Pos, Pos, int]:
-    if isinstance(dim, tuple):
+    if not isinstance(dim, Pos):
         outer, inner = _part(dim[0], rows, cols), _part(dim[1], rows, cols)
         assert isinstance(outer, Pos) and isinstance(inner, Pos)
         return outer, inner, dim[2]
