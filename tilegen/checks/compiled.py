@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import itemgetter
-from typing import Any, cast
+from typing import cast
 
 from tilegen.ir.uniform import Int, Sym, Uniform
 
@@ -29,9 +30,12 @@ class Numbers:
 def _function(e: Uniform) -> Callable[[Mapping[str, int]], int]:
     if isinstance(e, Sym):
         return itemgetter(e.name)
-    scope: dict[str, Any] = {}
-    exec(f"def f(v): return {_text(e)}", {}, scope)
-    return cast("Callable[[Mapping[str, int]], int]", scope["f"])
+    return _compiled(_text(e))
+
+
+@lru_cache(maxsize=4096)  # roles, plans and checks have most of them in common
+def _compiled(text: str) -> Callable[[Mapping[str, int]], int]:
+    return cast("Callable[[Mapping[str, int]], int]", eval(f"lambda v: {text}"))
 
 
 def _text(e: Uniform) -> str:

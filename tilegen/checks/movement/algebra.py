@@ -99,8 +99,8 @@ class Algebra:
         tops: frozenset[Taken] = frozenset().union(*(leaves[n].tops for n in outline.tops))
         done: frozenset[str] = frozenset().union(*(leaves[n].done for n in outline.done))
         for name, own in sums.used:
-            whole = self.finish(replace(leaves[name], envs=envs, trail=trail))
-            done |= whole.done if own else frozenset()
+            self._complete(leaves[name].sums, envs[0], trail)
+            done |= _done(leaves[name]) if own else frozenset()
         return Value(envs, cut, kinds, leaves[sums.kept].sums if sums.kept else frozenset(), tops, done, trail)
 
     def _evaluated(self, e: ir.ElementExpr, leaves: Mapping[str, Value]) -> Value:
@@ -165,7 +165,7 @@ class Algebra:
         given = [t for t in terms if t.sums]
         pairs = [(a, b) for n, one in enumerate(given) for t in given[n + 1 :] for a in one.sums for b in t.sums]
         meeting = [a for a, b in pairs if overlap(a, b) or _axes(a) != _axes(b)]
-        if meeting and not any(why for t in given for why in self._missing(t)):
+        if meeting and not any(why for t in given for why in self._missing(t.sums, t.env)):
             return frozenset(), done | {axis for t in given for box in t.sums for axis in _axes(box)}
         twice = next((a for a, b in pairs if overlap(a, b)), None)
         if twice is not None:
@@ -177,13 +177,17 @@ class Algebra:
         """A value whose sums are used as whole ones. Reports what they have not taken in."""
         if not value.sums:
             return value
-        for why in self._missing(value):
-            self.report(Code.MOVEMENT_FOLD, value.trail, why=why)
-        return replace(value, sums=frozenset(), done=value.done | {axis for b in value.sums for axis in _axes(b)})
+        self._complete(value.sums, value.env, value.trail)
+        return replace(value, sums=frozenset(), done=_done(value))
 
-    def _missing(self, value: Value) -> Iterator[str]:
-        """What the unfinished sums of a value have not taken in, in words, an axis each."""
-        boxes = list(value.sums)
+    def _complete(self, sums: frozenset[Taken], env: Env, trail: tuple[ir.Operation, ...]) -> None:
+        """Reports what sums that are used as whole ones have not taken in."""
+        for why in self._missing(sums, env):
+            self.report(Code.MOVEMENT_FOLD, trail, why=why)
+
+    def _missing(self, sums: frozenset[Taken], env: Env) -> Iterator[str]:
+        """What unfinished sums have not taken in, in words, an axis each."""
+        boxes = list(sums)
         axes = _axes(boxes[0])
         if any(_axes(b) != axes for b in boxes):
             raise UnknownError("sums over different axes that are added up")
@@ -191,7 +195,7 @@ class Algebra:
         if len(varying) > 1:
             raise UnknownError("a sum taken in by blocks of two axes")
         for n, axis in enumerate(axes):
-            needed = self.item.needed(tuple(x for x in value.env if x[1].along in (ROW, U)), axis)
+            needed = self.item.needed(tuple(x for x in env if x[1].along in (ROW, U)), axis)
             if not needed or _reach(needed[0], (b[n][1:] for b in boxes)) > needed[-1]:
                 continue
             missing = set(needed) - {p for b in boxes for p in range(b[n][1], b[n][2])}
@@ -435,6 +439,11 @@ def _reach(first: int, spans: Iterable[tuple[int, int]]) -> int:
 
 def _axes(box: Taken) -> tuple[str, ...]:
     return tuple(axis for axis, _, _ in box)
+
+
+def _done(value: Value) -> frozenset[str]:
+    """The axes whose sums are complete once its unfinished ones are."""
+    return value.done.union(axis for box in value.sums for axis in _axes(box))
 
 
 def _taken(box: Taken) -> str:

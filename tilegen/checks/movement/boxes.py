@@ -112,18 +112,19 @@ class Layouts:
         chunks = -(-buffer.cols // buffer.chunk)
         rank = len(self._plan.descriptor(boxes[0][0]).dims)
         places = np.full((rank, rows, chunks * buffer.chunk), _NOWHERE, np.int64)
+        inside: dict[tuple[int, ...], Array] = {}  # coordinates in boxes, by their sides
         for name, offset, shift in boxes:
-            dims = self._plan.descriptor(name).dims
-            count = int(np.prod([d.box for d in dims]))
-            inside = np.unravel_index(np.arange(count), tuple(d.box for d in reversed(dims)))[::-1]
-            at = offset + np.arange(count) * size
+            shape = tuple(d.box for d in reversed(self._plan.descriptor(name).dims))
+            if shape not in inside:
+                inside[shape] = np.indices(shape).reshape(rank, -1)[::-1]
+            at = offset + np.arange(inside[shape].shape[1]) * size
             chunk, rest = np.divmod(at, rows * buffer.line)
             r, byte = np.divmod(rest, buffer.line)
             c = chunk * buffer.chunk + byte // size
             if at[-1] + size > chunks * rows * buffer.line:
                 raise MixedBoxes
             for n in range(rank):
-                places[n, r, c] = inside[n] + shift[n]
+                places[n, r, c] = inside[shape][n] + shift[n]
         covered = places[0] != _NOWHERE
         if not covered.any():
             raise MixedBoxes

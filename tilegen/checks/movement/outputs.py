@@ -146,12 +146,14 @@ class Outputs:
         trail: tuple[ir.Operation, ...],
     ) -> None:
         a, item = self.algebra, self.algebra.item
+        otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded[tensor])
+        if otherwise is None and all(map(kd.is_live, value.kinds)):
+            return
         width = value.cut.shape[1]
         flags = np.where(stored, np.where(item.stored[item.short(env, ROW, COL), shape], _DEFINED, _ELSE), 0)
         flags = flags if width in (1, shape[1]) else flags[:, :width]
         cut, known = a.cuts.of(flags)
         _, pairs = a.cuts.refine(value.cut, cut)
-        otherwise, folds = item.declared.tensors[tensor].otherwise, any(item.declared.folded[tensor])
         for n, m in pairs:
             kind = value.kinds[n]
             constant = kd.is_constant(kind)

@@ -29,7 +29,7 @@ class Pos(NamedTuple):
         if self.along == ROW:
             return at[:, None]
         if self.along == COL:
-            return np.pad(at, (0, max(width - len(at), 0)), constant_values=-1)[None, :]
+            return (at if len(at) >= width else np.pad(at, (0, width - len(at)), constant_values=-1))[None, :]
         return at.reshape(1, 1)
 
     def ends(self) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,12 +77,13 @@ class Counts:
     symbols: Mapping[str, int]
     extents: Mapping[str, tuple[int, ...]]
     at: ir.Operation | None = None  # what is run
+    _storing: dict[int, bool] = field(default_factory=dict)  # operations by id: the plan keeps them
 
     def of(self, ctas: int) -> dict[str, Array]:
         """By all of a launch's CTAs. Raises ZeroDivisionError."""
         found = {t.name: np.zeros(self.extents[t.name], np.int64) for t in self.plan.tensors if t.output}
         for role in self.plan.roles:
-            if not _stores(role.body):
+            if not any(map(self._stores, role.body)):
                 continue
             widths = {f.name: f.cols for f in role.fragments}
             for cta in range(ctas):
@@ -106,7 +107,7 @@ class Counts:
                         yield from self._body(inner, names, widths, cta, ctas)
                 case ir.For(name, start, stop, inner):
                     turns = range(number(start, names), number(stop, names))
-                    for turn in turns if _stores(inner) else turns[-1:]:
+                    for turn in turns if self._stores(o) else turns[-1:]:
                         names[name] = turn
                         yield from self._body(inner, names, widths, cta, ctas)
                 case ir.Work():
@@ -125,6 +126,12 @@ class Counts:
                         continue  # told of by those who run it
                     yield tile.tensor, box_at(tile)
 
+    def _stores(self, o: ir.Operation) -> bool:
+        """Whether it is a store, or holds one."""
+        if id(o) not in self._storing:
+            self._storing[id(o)] = isinstance(o, _STORES) or any(map(self._stores, body_of(o)))
+        return self._storing[id(o)]
+
     @staticmethod
     def _count(counts: Array, part: Part) -> None:
         at, inside = part
@@ -133,7 +140,3 @@ class Counts:
             inside = inside & ((place >= 0) & (place < extent))
             flat = flat * extent + place
         counts.reshape(-1)[np.broadcast_to(flat, inside.shape)[inside]] += 1
-
-
-def _stores(body: tuple[ir.Operation, ...]) -> bool:
-    return any(isinstance(o, _STORES) or _stores(body_of(o)) for o in body)
