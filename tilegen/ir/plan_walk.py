@@ -76,6 +76,17 @@ def uniforms(operation: ir.Operation) -> list[Uniform]:
     return found
 
 
+def nodes(top: object) -> Iterator[object]:
+    """Everything inside an operation, a tuple of them or what holds them (itself included), in no order; words, numbers
+    and spans left out."""
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _inside(node)
+        waiting += getattr(node, "body", ())
+
+
 def _inside(node: object) -> Iterable[object]:
     """What a node holds, but for words, numbers and bodies, which hold nothing more."""
     kind = type(node)

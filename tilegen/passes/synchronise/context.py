@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 from tilegen.ir.folded import Elementwise, FoldedOp, Guarded, Product, Weight
 from tilegen.ir.plan import For, If, IfSpoiled, Let, LetFloat, Operation, Ring, Value, Work
+from tilegen.ir.plan_walk import nodes
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Cast
 from tilegen.ir.uniform import Sym
@@ -133,15 +133,8 @@ def _read_in_other_phase(family: set[str], phase: object, s: Scheduled) -> bool:
 # ---- names ----------------------------------------------------------------------------------
 
 
-def symbols_in(node: object) -> Iterator[str]:
-    if isinstance(node, Sym | Value):
-        yield node.name
-    elif is_dataclass(node) and not isinstance(node, type):
-        for f in fields(node):
-            yield from symbols_in(getattr(node, f.name))
-    elif isinstance(node, tuple):
-        for item in node:
-            yield from symbols_in(item)
+def symbols_in(top: object) -> set[str]:
+    return {node.name for node in nodes(top) if isinstance(node, Sym | Value)}
 
 
 def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
@@ -159,7 +152,7 @@ def prune(body: tuple[Operation, ...]) -> tuple[Operation, ...]:
             op = replace(op, body=prune(op.body))
             if isinstance(op, For | If) and not op.body:
                 continue
-        used |= set(symbols_in(op))
+        used |= symbols_in(op)
         kept.append(op)
     return tuple(reversed(kept))
 

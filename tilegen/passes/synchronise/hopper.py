@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir.folded import Elementwise, Product
@@ -36,6 +35,7 @@ from tilegen.ir.plan import (
     Value,
     Work,
 )
+from tilegen.ir.plan_walk import nodes
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import Affine, Clause, Symbol, TileProgram
 from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op, symbols
@@ -315,16 +315,6 @@ def _barriers(rings: dict[str, Ring], c: Context, top: int) -> tuple[dict[str, R
 # ---- parameters ------------------------------------------------------------------------------------
 
 
-def _walk(node: object) -> Iterator[object]:
-    yield node
-    if is_dataclass(node) and not isinstance(node, type):
-        for f in fields(node):
-            yield from _walk(getattr(node, f.name))
-    elif isinstance(node, tuple):
-        for item in node:
-            yield from _walk(item)
-
-
 def tensors_of(program: TileProgram) -> tuple[TensorShape, ...]:
     """What the kernel's tensors look like."""
     return tuple(TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors)
@@ -336,7 +326,7 @@ def params_of(
     """Only what the roles use and what the tensors' extents are made of, in declaration order."""
     used = {name for t in program.tensors for d in t.dims for name in d.symbols}
     pointers: set[str] = set()
-    for node in _walk(roles):
+    for node in nodes(roles):
         if isinstance(node, Sym | Value):
             used.add(node.name)
         elif isinstance(node, IntValue):
@@ -379,7 +369,7 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
             lets += [o for o in (*plan.lets, *cuts) if isinstance(o, Let)]
             cost = op("add", cost, op("mul", plan.count, 100))
     lets = list(dict.fromkeys(lets))
-    used = set(symbols_in(roles))
+    used = symbols_in(roles)
     if ragged:
         bytes_of = streamed_bytes(s, s.order.group[0]) if s.order.group else Int(1)
         return sequence_table(s, ITEM, tuple(lets), cost, used, bytes_of)
@@ -387,7 +377,7 @@ def _item_table(s: Scheduled, roles: tuple[RolePlan, ...]) -> ItemTable | None:
 
 
 def _with_fields(role: RolePlan, all_fields: tuple[str, ...]) -> RolePlan:
-    used = set(symbols_in(role.body))
+    used = symbols_in(role.body)
     fields = tuple(f for f in all_fields if f in used)
     return replace(role, body=tuple(replace(o, fields=fields) if isinstance(o, Work) else o for o in role.body))
 

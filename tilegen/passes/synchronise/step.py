@@ -26,18 +26,18 @@ def _apart(body: tuple[Operation, ...], own: set[str], tiles: set[str]) -> Itera
     for o in body:
         match o:
             case Let(name, value):
-                if own & set(symbols_in(value)):
+                if own & symbols_in(value):
                     own.add(name)
             case For(_, start, stop, inner):
                 if own & {*symbols_in(start), *symbols_in(stop)}:
                     yield o
                 yield from _apart(inner, own, tiles)
             case If(condition, inner):
-                if own & set(symbols_in(condition)):
+                if own & symbols_in(condition):
                     yield o
                 yield from _apart(inner, own, tiles)
             case Work(_, _, _, inner):
                 yield from _apart(inner, own, tiles)
             case TmaLoad(_, coordinates, slot):
-                if slot.ring in tiles and own & set(symbols_in(coordinates)):
+                if slot.ring in tiles and own & symbols_in(coordinates):
                     yield o

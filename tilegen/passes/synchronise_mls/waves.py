@@ -91,13 +91,13 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
 def _items(s: Scheduled, body: tuple[MlsOperation, ...]) -> ItemTable:
     """How the host lists items of sequences, and what of each the kernel uses."""
     lets = (*unit_lets(s), *split_lets(s))
-    return sequence_table(s, ITEM, lets, Int(1), set(symbols_in(body)), Int(1))
+    return sequence_table(s, ITEM, lets, Int(1), symbols_in(body), Int(1))
 
 
 def _scalars(
     program: TileProgram, body: tuple[MlsOperation, ...], table: ItemTable | None
 ) -> tuple[tuple[str, bool], ...]:
-    used = set(symbols_in(body)) - set(table.fields if table else ())
+    used = symbols_in(body) - set(table.fields if table else ())
     found = [(z.name, False) for z in program.sizes if z.name in used]
     return (*found, *((x.name, x.dtype.is_float) for x in program.scalars if x.name in used))
 
