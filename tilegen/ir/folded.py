@@ -9,11 +9,11 @@ design: (m1, a1) + (m2, a2) = (M, a1 * 2**(m1 - M) + a2 * 2**(m2 - M)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import Affine, Clause, Expr, TileProgram
+from tilegen.records import dataclass
 from tilegen.syntax.span import Span
 
 FOLD_IDENTITY = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}  # by a fold's kind: of no points

@@ -23,12 +23,13 @@ Conventions
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeAlias
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.uniform import Int, Op, Sym, Uniform, op
+from tilegen.records import dataclass
 from tilegen.syntax.span import Span
 
 WARPS = 4  # of a warpgroup

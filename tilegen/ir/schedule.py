@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilegen.ir.uniform import Int, Op, Sym
+from tilegen.records import dataclass
 from tilegen.syntax.span import Span
 
 

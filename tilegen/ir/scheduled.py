@@ -10,13 +10,14 @@ iteration t - k; the loop is laid out for t = 0 … n-1+max(k), each step presen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
 from tilegen.ir.folded import FoldedOp, FoldedProgram
 from tilegen.ir.plan import CLUSTER_RANK
 from tilegen.ir.uniform import Uniform, op
+from tilegen.records import dataclass
 from tilegen.syntax.span import Span
 
 

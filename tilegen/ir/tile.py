@@ -8,13 +8,14 @@ and every expression carries its type.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
 from tilegen.ir.schedule import Directive, Schedule
 from tilegen.ir.uniform import evaluate
+from tilegen.records import dataclass
 from tilegen.syntax.span import Source, Span
 
 ParamValue = int | float | bool | DType

@@ -7,11 +7,11 @@ Coordinates, trip counts, block ranges and work decoding are written in them. On
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilegen.ir.poly import Poly
+from tilegen.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

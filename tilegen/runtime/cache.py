@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -168,6 +167,8 @@ def write(place: Path, key: str, body: bytes) -> None:
 
 def put_whole(path: Path, data: bytes) -> None:
     """Make or replace a file so that no process ever sees a part of it. Raises OSError."""
+    import tempfile  # which a kernel from the cache does without
+
     handle, unfinished = tempfile.mkstemp(suffix=_UNFINISHED, dir=path.parent)
     try:
         with open(handle, "wb") as file:

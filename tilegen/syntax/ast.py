@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tilegen.records import dataclass
 from tilegen.syntax.span import Span
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -26,8 +25,12 @@ def nvrtc_library() -> Path | None:
 @cache
 def nvdisasm() -> Path | None:
     """The disassembler: of the installed wheel, else on PATH, else None."""
-    found = next(_in_wheels("bin/nvdisasm"), None) or shutil.which("nvdisasm")
-    return Path(found) if found else None
+    if found := next(_in_wheels("bin/nvdisasm"), None):
+        return found
+    from shutil import which  # seldom
+
+    on_path = which("nvdisasm")
+    return Path(on_path) if on_path else None
 
 
 def _in_wheels(file: str) -> Iterator[Path]:
