@@ -1,10 +1,12 @@
-"""What the host spends: on a prepared launch, on a call, and on the way from a spec to a cubin in a fresh process.
+"""What the host spends: on a prepared launch, on a call, on the way from a spec to a cubin in a fresh process, and on
+the static checks of all plans that a spec is compiled to.
 
     python benchmarks/host.py
     python benchmarks/host.py --stand-in        without a GPU: launches and tensors are stand-ins, so that what is left
                                                 is tilegen's own part
 
-Launches are small, so that the GPU keeps up, and timed in batches; a process's time is that from its start to its end.
+Launches are small, so that the GPU keeps up, and timed in batches; a process's time is that from its start to its end,
+and the checks' that of the processor, in a fresh process too.
 """
 
 from __future__ import annotations
@@ -133,15 +135,54 @@ def compilations(specs: Mapping[str, tuple[str, ...]], runs: int) -> Iterator[Ro
 
 def _process(arguments: list[str], cache: str) -> tuple[float, float, bool]:
     """Seconds that it takes, those that NVRTC took when it made this, and whether it came from the cache."""
-    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
-    known = {**os.environ, "TILEGEN_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, "-c", _PROGRAM, *arguments]
     start = time.perf_counter()
-    done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+    printed = _output(_PROGRAM, arguments, cache)
     seconds = time.perf_counter() - start
-    nvrtc, cached, size = done.stdout.split()
+    nvrtc, cached, size = printed.split()
     assert int(size)
     return seconds, float(nvrtc), cached == "True"
+
+
+def _output(program: str, arguments: list[str], cache: str) -> str:
+    """What a fresh process prints that runs this program."""
+    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    known = {**os.environ, "TILEGEN_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=True).stdout
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+# What a process does: every check that precedes machine code, on all plans of a spec, which are right.
+_CHECKS = """
+import sys
+import time
+from pathlib import Path
+from tilegen.checks import resources
+from tilegen.checks.movement.check import check_movement
+from tilegen.checks.trials import check_all
+from tilegen.ir.plan_verify import verify
+from tilegen.passes.pipeline import lower_all, program_of
+from tilegen.sema import load
+
+program = load(Path(sys.argv[1]), dict(pair.split("=") for pair in sys.argv[2:]))
+plans = lower_all(program)
+start = time.process_time()
+for number, plan in enumerate(plans):
+    verify(plan)
+    declared = program_of(program, "hopper", number)
+    found = [*resources.check(plan), *check_all(plan), *check_movement(plan, declared).diagnostics]
+    assert not found, found
+print(time.process_time() - start, len(plans))
+"""
+
+
+def checks(specs: Mapping[str, tuple[str, ...]], runs: int) -> Iterator[Row]:
+    """Seconds of a processor that all static checks of all plans take together, in fresh processes. specs: as above."""
+    for label, (name, *values) in specs.items():
+        done = [_output(_CHECKS, [str(SAMPLES / f"{name}.tile"), *values], "off").split() for _ in range(runs)]
+        yield Row.of(f"{label}, checks of {done[0][1]} plans (CPU)", "s", [float(seconds) for seconds, _ in done])
 
 
 # ---- the record ----------------------------------------------------------------------------------
@@ -180,10 +221,10 @@ def device(stand_in: bool) -> Iterator[tuple[Any, Callable[[], object], dict[str
 
 
 def main(arguments: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(description="Times the host's part of launches and compilations.")
+    p = argparse.ArgumentParser(description="Times the host's part of launches, compilations and checks.")
     p.add_argument("--stand-in", action="store_true", help="without a GPU: what tilegen itself takes")
     p.add_argument("--batches", type=int, default=200, help=f"of {BATCH} launches, a case")
-    p.add_argument("--runs", type=int, default=7, help="fresh processes, a case; 0 leaves compilations out")
+    p.add_argument("--runs", type=int, default=7, help="fresh processes, a case; 0 leaves compilations and checks out")
     p.add_argument("-D", nargs="+", type=int, default=[128], metavar="SIZE", help="head sizes to compile")
     p.add_argument("--out", type=Path, default=RESULTS, help="where the JSON and the Markdown go")
     options = p.parse_args(arguments)
@@ -192,7 +233,8 @@ def main(arguments: list[str] | None = None) -> int:
         gc.disable()  # a collection in one batch and not in another would be noise
         rows = list(launches(torch, synchronise, options.batches))
         gc.enable()
-    rows += compilations(specs, options.runs) if options.runs else ()
+    if options.runs:
+        rows += [*compilations(specs, options.runs), *checks(specs, options.runs)]
     print("\n".join(report(machine, rows, options.out)))
     return 0
 

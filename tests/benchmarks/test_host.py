@@ -34,3 +34,10 @@ def test_a_compilation_is_timed_without_and_with_the_cache() -> None:
     )
     assert 0 < nvrtc.median < cold.median
     assert cached.times == 1
+
+
+def test_the_checks_of_all_plans_of_a_spec_are_timed_together() -> None:
+    (row,) = host.checks({"gemm": ("gemm",)}, 1)
+    assert row.what.startswith("gemm, checks of ")
+    assert row.median > 0
+    assert row.times == 1
