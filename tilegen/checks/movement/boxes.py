@@ -55,7 +55,6 @@ class Layouts:
         self._plan = plan
         self._patterns: dict[tuple[object, ...], tuple[Array, ...]] = {}
         self._lines: dict[int, tuple[_Line, ...]] = {}  # of a pattern, by what it covers
-        self._tiles: dict[tuple[object, ...], Tile] = {}
         self._whole: dict[str, Array] = {}  # of a buffer: all its elements
 
     def tile(self, buffer: ir.Buffer, boxes: Sequence[Box], values: Mapping[str, int]) -> Tile:
@@ -148,24 +147,10 @@ class Layouts:
         places: list[Array],
         values: Mapping[str, int],
     ) -> Tile:
-        """The tile of a pattern that begins at `base`, the same object each time."""
-        extents = tuple(evaluate(e, values) for e in self._plan.tensor(d.tensor).dims)
+        """The tile of a pattern that begins at `base`: the same one elsewhere is shifted."""
+        extents = [evaluate(e, values) for e in self._plan.tensor(d.tensor).dims]
+        # by dimensions that are split, how long their parts are
         units = {m.dim: m.chunk if m.by is None else evaluate(m.by, values) for m in d.dims if m.part}
-        key = (d.name, id(covered), base, extents, *units.items())
-        if key not in self._tiles:
-            self._tiles[key] = self._shifted(d, base, covered, places, extents, units)
-        return self._tiles[key]
-
-    def _shifted(
-        self,
-        d: ir.Descriptor,
-        base: tuple[int, ...],
-        covered: Array,
-        places: list[Array],
-        extents: tuple[int, ...],
-        units: Mapping[int, int],
-    ) -> Tile:
-        """units: by dimensions that are split, how long their parts are."""
         if id(covered) not in self._lines:
             self._lines[id(covered)] = tuple(_Line.of(*places[2 * n : 2 * n + 2]) for n in range(len(d.dims)))
         inside = {ROW: (True,) * covered.shape[0], COL: (True,) * covered.shape[1]}

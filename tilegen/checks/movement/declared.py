@@ -13,7 +13,6 @@ from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cut, Cuts
 from tilegen.checks.movement.kinds import Kind
 from tilegen.checks.movement.places import COL, ROW, Axes, Env, Pos, U, env_of
-from tilegen.checks.movement.values import Value
 from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.poly import Poly
 from tilegen.ir.schedule import Option
@@ -217,7 +216,6 @@ class Item:
         self._states: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}
         self._points: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}
         self.regions: dict[tuple[object, ...], tuple[Cut, tuple[int, ...]]] = {}  # of parts of tiles
-        self.operands: dict[tuple[object, ...], Value | None] = {}  # of products, by tiles and operations
         self.stored: dict[tuple[object, ...], Array] = {}  # elements of outputs that exist
         self._needs: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._of_clauses = frozenset(a for c in declared.clauses for a in self._related(c.axes))

@@ -49,6 +49,7 @@ class Slots:
     tiles: dict[SlotKey, Tile | None] = field(default_factory=dict)
     copies: dict[SlotKey, tuple[Tile, ir.CopyTile]] = field(default_factory=dict)
     clean: set[SlotKey] = field(default_factory=set)
+    operands: dict[tuple[object, ...], Value | None] = field(default_factory=dict)
     scanned: dict[int, set[tuple[str, tuple[int, ...]]]] = field(default_factory=dict)
 
 
@@ -535,16 +536,15 @@ class _Walker:
             if taken is None or taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
                 return None
             return self._turned(operand, self.buffers.get(operand.buffer) or self.algebra.uniform(ANY), second)
+        slot = self.key(operand.slot)
         group = self.group if operand.warpgroup else 0  # for the others it is the same
-        clean, known = self.key(operand.slot) in self.slots.clean, self.algebra.item.operands
-        tile, load = self.tile(operand.slot) or (None, None)
-        key = (tile, id(load), id(operand), extent, group, clean)
-        if key not in known:
+        key = (slot, id(operand), extent, group, slot in self.slots.clean)
+        if key not in self.slots.operands:
             buffer = self.plan.buffer(self.plan.ring(operand.slot.ring).buffer)
             taken = window(operand, buffer, extent, self.group)
             part = None if taken is None else self.part(operand.slot, taken.rows, taken.cols)
-            known[key] = None if part is None else self._turned(operand, part, second)
-        return known[key]
+            self.slots.operands[key] = None if part is None else self._turned(operand, part, second)
+        return self.slots.operands[key]
 
     def _turned(self, operand: ir.SlotOperand | ir.BufferOperand, value: Value, second: bool) -> Value:
         """A part of a tile as a factor: what is contracted runs along K."""
