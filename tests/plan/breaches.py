@@ -34,6 +34,7 @@ RULES_OF_UNIFORMS: dict[str, tuple[ir.Plan, str]] = {
 }
 
 NAMES: dict[str, tuple[ir.Plan, str]] = {
+    "no target": (replace(G, target="sm_1"), "no target sm_1: one of hopper, sm_80"),
     "tensor twice": (replace(G, tensors=(*G.tensors, G.tensors[0])), "tensor A is declared more than once"),
     "ring twice": (replace(G, rings=(*G.rings, G.rings[0])), "ring a is declared more than once"),
     "role twice": (replace(G, roles=(*G.roles, G.roles[0])), "role producer is declared more than once"),

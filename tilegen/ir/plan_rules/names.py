@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tilegen.ir import plan as ir
+from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan_rules.violation import Violation
 from tilegen.ir.plan_text import Path
 from tilegen.ir.plan_walk import all_operations, operations, parts, uniforms
@@ -41,6 +42,8 @@ def _scalars(plan: ir.Plan) -> set[str]:
 
 
 def _declarations(plan: ir.Plan) -> Iterator[Violation]:
+    if plan.target not in MACHINES:
+        yield Violation(("plan",), f"no target {plan.target}: one of {', '.join(MACHINES)}")
     groups: tuple[tuple[str, tuple[ir.TensorShape | ir.Descriptor | ir.Buffer | ir.Ring, ...]], ...] = (
         ("tensor", plan.tensors),
         ("descriptor", plan.descriptors),
