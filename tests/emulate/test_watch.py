@@ -274,6 +274,23 @@ def test_arrivals_are_no_more_than_a_phase_expects(body: str, fewest: int, watch
         assert caught.value.diagnostics[0].code == "EMULATED_ARRIVAL"
 
 
+MEET = 'asm volatile("bar.sync %0, 32;" :: "r"({}) : "memory");'
+
+
+def meet(first: str, second: str) -> None:
+    """One warp does the first, the other the second."""
+    arrive(f"if (threadIdx.x < 32) {{ {first} }} else {{ {second} }}", 1, True)
+
+
+def test_a_named_barrier_is_of_those_who_know_the_last_meeting_over() -> None:
+    one, other = MEET.format(1), MEET.format(2)
+    with pytest.raises(TilegenError, match=r"EMULATED_BARRIER.*comes to barrier 1"):
+        meet(one, one)
+    meet(one, other)
+    meet(f"{one} {EACH}", f"wait(b, 0); {one}")
+    meet(f"{one} {one}", f"{other} {other}")
+
+
 def test_who_has_waited_may_arrive_in_the_next_phase() -> None:
     arrive(f"if (threadIdx.x < 32) {{ {EACH} }} else {{ wait(b, 0); {EACH} }}", 1, True)
     arrive(f"if (threadIdx.x < 32) {{ {BEHIND_COPIES} }} else {{ wait(b, 0); {BEHIND_COPIES} }}", 32, True)

@@ -1134,6 +1134,11 @@ class Code(enum.Enum):
         ("compare the number of arrivals that the mbarrier begins with with those of all threads",),
         "an arrival counts in the phase that runs when it comes: who arrives in the next one has to wait for this one",
     )
+    EMULATED_BARRIER = Entry(
+        "{what} (executing {instruction}, PTX line {line}, {where})",
+        ("compare the number of the barrier with those of all threads: who meets at one meets at no other",),
+        "whoever comes to a named barrier is counted: a second meeting has to follow the first",
+    )
     EMULATED_TILE = Entry(
         "{what} (executing {instruction}, PTX line {line}, {where})",
         (

@@ -81,6 +81,7 @@ class Watch:
         self._loading: dict[int, tuple[int, int, int]] = {}  # of each mbarrier its last load: phase, pc, thread
         self._mbarriers: dict[int, _Barrier] = {}
         self._named: dict[tuple[int, int] | None, Array] = {}
+        self._met: dict[tuple[int, int] | None, Array] = {}  # last at each: up to which event of each warp
         self._cores = [_Cores() for _ in range(units)]
         self._flights = [Flight() for _ in range(units)]
         self._stores = [[0, 0] for _ in range(warps)]  # groups committed, and known to be read
@@ -201,8 +202,14 @@ class Watch:
 
     def come(self, number: int | None, unit: Unit, bits: int) -> None:
         """Threads arrive at a named barrier (None: the cluster's)."""
-        told = self._named.setdefault(self._key(number, unit), self.clocks.nothing())
+        key = self._key(number, unit)
+        told = self._named.setdefault(key, self.clocks.nothing())
         for w, _ in self._warps(unit, bits):
+            if key in self._met and (self._met[key] > self.clocks.before(w)[: self.clocks.warps]).any():
+                raise FaultError(
+                    f"{self._role(w)} comes to barrier {number}, and nothing orders that after the last meeting there",
+                    code=Code.EMULATED_BARRIER,
+                )
             self.clocks.meet((w,))
             self.clocks.publish(w, _LANES, told)
 
@@ -213,7 +220,8 @@ class Watch:
 
     def over(self, number: int, rank: int) -> None:
         """A named barrier of a CTA has let everybody go that waited."""
-        self._named.pop((rank, number), None)
+        if (told := self._named.pop((rank, number), None)) is not None:
+            self._met[rank, number] = told[HAPPENED, : self.clocks.warps]
 
     # ---- mbarriers ----
 
