@@ -141,3 +141,28 @@ def test_a_hang_tells_which_cta_waits() -> None:
     told = failure(hanging)
     assert "CTA (1, 0, 0), warp 0: waiting for parity 0" in told
     assert "CTA (0, 0, 0), warp 0: waiting at the cluster barrier" in told
+
+
+@pytest.mark.parametrize("rank", [1, 4, 15])
+@pytest.mark.parametrize("instruction", ["ldmatrix", "stmatrix"])
+def test_matrices_lie_in_the_memory_of_their_own_cta(instruction: str, rank: int) -> None:
+    """The rank of a CTA is in its addresses: others lead to another one's memory, or to none."""
+    body = {
+        "ldmatrix": 'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(v) : "r"(at));',
+        "stmatrix": 'asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%1], {%0};" :: "r"(v), "r"(at) : "memory");',
+    }[instruction]
+
+    def launched(by: int) -> None:
+        run(
+            CLUSTER
+            + f"""extern "C" __global__ void __cluster_dims__(2, 1, 1) k(u32 by) {{
+              __shared__ __align__(128) u32 s[128]; u32 v = 0; u32 at = shared(s) + 16 * (threadIdx.x % 8) + by;
+              if (special_rank() == 0) {{ {body} }} meet();
+            }}""",
+            by,
+            grid=2,
+        )
+
+    launched(0)
+    with pytest.raises(TilegenError, match="outside shared memory"):
+        launched(rank << 18)

@@ -274,6 +274,26 @@ def test_arrivals_are_no_more_than_a_phase_expects(body: str, fewest: int, watch
         assert caught.value.diagnostics[0].code == "EMULATED_ARRIVAL"
 
 
+BESIDE = """kernel beside(T: f16 | f32 = f16, D: 8 .. 128 by 8 = 72) {
+  size M
+  input  X: T[M, D]
+  output Y: T[M, D]
+  axis   i in M, d in D
+  tile x[i, d] = X[i, d]
+  Y[i, d] = 2 * x[i, d]
+  schedule hopper { block i 64  consumers 1 over i  via Y tma }
+}"""
+
+
+@pytest.mark.parametrize(("T", "D"), [("f16", 8), ("f16", 72), ("f16", 104), ("f32", 24), ("f32", 72)])
+def test_what_a_box_reads_beside_the_tensor_need_not_be_written(T: str, D: int) -> None:
+    kernel = tilegen.compile(BESIDE, T=T, D=D)
+    x = np.random.default_rng(D).standard_normal((70, D)).astype(T.replace("f", "float"))
+    out = np.full_like(x, np.nan)
+    kernel.emulate({"X": x, "Y": out}, seed=3)
+    assert np.array_equal(out, 2 * x)
+
+
 MEET = 'asm volatile("bar.sync %0, 32;" :: "r"({}) : "memory");'
 
 

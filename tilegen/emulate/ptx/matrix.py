@@ -45,7 +45,7 @@ def matrix(ins: Instruction) -> Decoded:
             """Index of each element in 16-bit units, [warps, matrices, 8 rows, 8 columns]."""
             all_addresses = where(slice(0, machine.threads))
             at = all_addresses[threads].reshape(-1, WARP)[:, : 8 * count]
-            place = at & np.uint64(machine.offset_bits)
+            place = at - machine.rank_bits[threads].reshape(-1, WARP)[:, : 8 * count]  # in the CTA's own memory
             bad = (at % 16 != 0) | (place < machine.shared_base) | (place + 16 > machine.shared_end)
             if bad.any():
                 warp, lane = np.argwhere(bad)[0]

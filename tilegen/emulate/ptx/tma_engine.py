@@ -99,6 +99,13 @@ class _Box:
         self.pitches = (*reversed([p * e for p, e in zip(pitch[1:], steps[1:], strict=True)]), 1)
         self.span = sum((n - 1) * p for n, p in zip(self.counts, self.pitches, strict=True)) + 1
 
+    def holding(self) -> Array:
+        """Of each 16 bytes of the box whether any are inside the tensor."""
+        held = np.zeros((*self.shape[:-1], -(-self.shape[-1] // _CHUNK)), np.bool_)
+        columns = self.inside[-1]
+        held[(*self.inside[:-1], slice(columns.start // _CHUNK, -(-columns.stop // _CHUNK)))] = True
+        return held.reshape(-1)
+
     def global_view(self, machine: Machine, thread: int, writable: bool) -> Array:
         """The inside part in global memory, as bytes. Raises MemoryFaultError where it leaves its allocation."""
         try:
@@ -196,7 +203,7 @@ def store(
     box = _Box(tm, coordinates, thread, whole=combine is None)
     memory, chunks = _shared(machine, shared, tm, thread)
     if machine.watch is not None:
-        machine.watch.tma_store(thread, chunks, pc, map_name(machine, descriptor), tm, coordinates)
+        machine.watch.tma_store(thread, chunks, box.holding(), pc, map_name(machine, descriptor), tm, coordinates)
     machine.tma_stores[map_name(machine, descriptor)] += 1
     machine.cta.events += 1
     if box.empty:

@@ -381,15 +381,17 @@ class Watch:
                 code=Code.EMULATED_PHASE,
             )
 
-    def tma_store(self, thread: int, chunks: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]) -> None:
-        """A box is to be read by the store engine."""
+    def tma_store(
+        self, thread: int, chunks: Array, held: Array, pc: int, name: str, tm: TensorMap, at: Sequence[int]
+    ) -> None:
+        """A box is to be read by the store engine. held: of each 16 bytes whether any are stored."""
         w = thread // WARP
         load = self._load(name, tm, at)
         deed = f"the store to {load.words}"
         self._open[w] = True
         self._storing[w] |= 1 << thread % WARP
         access = Access(pc, self.clocks.store + w, self._stores[w][0] + 1, self.clocks.know[w], True, deed)
-        self.shadow.read(chunks, access)
+        self.shadow.read(chunks[held], access)
         if self.flow is not None:
             try:
                 self.flow.tma_store(chunks, load)
