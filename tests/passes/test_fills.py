@@ -24,6 +24,17 @@ PLAIN = loaded(text_of("difference").replace("oob y nan", ""))
 ITS_OWN = "d[i, j] * d[i, j]"
 # The product of a row and itself, shifted to either side: both are factors.
 CORRELATION = {"i32 >= 0": "i32", "j + 8": "0 <= j + 8", "y[i, j] - x": "y[i, j] * x", ITS_OWN: "d[i, j]"}
+SCALED = """kernel scaled {
+  size M, N
+  input X: f16[M, N]
+  output U: f32[M]
+  axis i in M, j in N
+  domain j: j >= 8
+  tile x[i, j] = X[i, j]
+  tile y[i, j] = X[i, j - 8]
+  U[i] = FOLD
+  schedule hopper { block i 64, j 64 consumers 1 over i oob y nan }
+}"""
 
 
 def variogram(directives: str = "oob y nan", value: str = ITS_OWN) -> str:
@@ -113,6 +124,28 @@ def test_forms_of_a_multiply_add(value: str) -> None:
     program = loaded(text if "w[j]" in value else variogram(value=value))
     plan = lower(program)
     assert of(plan, ir.FmaOob)
+    agrees(program, plan, {"M": 70, "N": 152})
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [
+        "expsum[j](x[i, j], f16(y[i, j] * x[i, j]))",
+        "expsum[j](f16(y[i, j] * x[i, j]), f16(y[i, j] * x[i, j]))",
+        "expsum[j](f16(y[i, j] - x[i, j]), f16(y[i, j] - x[i, j]))",
+        "expsum[j](x[i, j], x[i, j] + f16(y[i, j] * x[i, j]))",
+        "expsum[j](x[i, j], w[i, j] * f16(y[i, j] * x[i, j]))",
+    ],
+)
+def test_a_multiply_add_beside_an_accumulator_whose_registers_it_takes(fold: str) -> None:
+    """Its factors are read ahead of it, what else is read beside such an accumulator within a sweep."""
+    text = SCALED.replace("FOLD", fold)
+    if "w[i, j]" in fold:
+        text = text.replace("output", "input W: f16[M, N] output").replace("tile y", "tile w[i, j] = W[i, j] tile y")
+    program = loaded(text)
+    plan = lower(program)
+    assert of(plan, ir.FmaOob)
+    assert bool(of(plan, ir.Sweep)) is ("w[i, j]" in fold)
     agrees(program, plan, {"M": 70, "N": 152})
 
 

@@ -19,8 +19,8 @@ from tilegen.ir.folded import Elementwise, Guarded, Output, Product
 from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Apply, Cast, Clause, Expr, Move, Number, Read, TileProgram
-from tilegen.ir.walk import parts
-from tilegen.passes.expressions import apply, number
+from tilegen.ir.walk import parts, subexpressions
+from tilegen.passes.expressions import apply, number, reads
 from tilegen.passes.guard import with_parts
 from tilegen.passes.schedule import source_names
 
@@ -69,6 +69,12 @@ def fused(cast: Cast, tiles: frozenset[str]) -> Fused | None:
         c = _negated(c)
     fits = all(_is(e, cast.dtype) for e in (a, b, c)) and not outside(_unsigned(c)[1])
     return Fused(a, b, c, negated) if fits and (outside(a) or outside(b)) else None
+
+
+def factors_of(e: Expr, tiles: frozenset[str]) -> frozenset[str]:
+    """What the multiply-adds read that roundings in an expression become: the filled tiles among it, and others."""
+    made = (fused(x, tiles) for x in subexpressions(e) if isinstance(x, Cast))
+    return frozenset(r.name for f in made if f is not None for part in (f.a, f.b, f.c) for r in reads(part))
 
 
 def _is_product(e: Expr) -> bool:

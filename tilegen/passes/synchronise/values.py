@@ -31,7 +31,7 @@ from tilegen.ir.plan import (
 )
 from tilegen.ir.tile import Cast, Expr, Read
 from tilegen.passes.expressions import key
-from tilegen.passes.fills import filled, fused, selects
+from tilegen.passes.fills import factors_of, filled, fused, selects
 from tilegen.passes.synchronise.context import _becomes_operand, carried
 from tilegen.passes.synchronise.elements import lower
 from tilegen.passes.synchronise.fragments import Made
@@ -110,6 +110,7 @@ class Values(ScaledSums):
         roundings: dict[object, ElementExpr] = {}  # that are one multiply-add, by what is rounded
         over = o.name in self.c.storage
         outside = filled(self.c.scheduled)
+        ahead = factors_of(o.value, outside)
 
         def element(r: Read) -> ElementExpr:
             loaded = self._load(r, shape, before)
@@ -117,7 +118,7 @@ class Values(ScaledSums):
                 if isinstance(loaded, Element):
                     touched.append(loaded.fragment)
                 return loaded
-            if r.name in self.c.tiles and over and r.name not in outside:
+            if r.name in self.c.tiles and over and r.name not in ahead:
                 return Element(self._pass_tile(r, passing, tiles))
             name = self._read_tile(r, before, tiles) if r.name in self.c.tiles else self.fragment_of(r.name)
             if name not in self.known:
