@@ -3,7 +3,7 @@
     python tools/build_with_nvrtc.py [--libraries DIR] SPEC...
 
 DIR holds libnvrtc.so.13 and its libnvrtc-builtins, as `pip install --target DIR nvidia-cuda-nvrtc==…` lays them
-out under nvidia/cu13/lib. They are loaded before tilegen looks for a library, which then takes them; without DIR
+out under nvidia/cu13/lib. It is loaded before tilegen looks for a library, which then takes it; without DIR
 it finds the installed wheel. Each spec is checked with its default parameters and with
 those in VARIANTS. Exits 1 if any check fails.
 """
@@ -35,12 +35,11 @@ VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def preload(libraries: Path) -> None:
-    """Load the NVRTC of this folder into the process; the builtins first, which NVRTC would search elsewhere."""
-    for pattern in ("libnvrtc-builtins.so.13.*", "libnvrtc.so.13"):
-        found = sorted(libraries.glob(pattern))
-        if not found:
-            sys.exit(f"{libraries} holds no {pattern}")
-        ctypes.CDLL(str(found[-1]), mode=ctypes.RTLD_GLOBAL)
+    """Load the NVRTC of this folder into the process."""
+    found = libraries / "libnvrtc.so.13"
+    if not found.exists():
+        sys.exit(f"{libraries} holds no {found.name}")
+    ctypes.CDLL(str(found), mode=ctypes.RTLD_GLOBAL)
 
 
 def main(arguments: list[str]) -> int:

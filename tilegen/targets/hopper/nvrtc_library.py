@@ -33,6 +33,8 @@ def _library() -> ctypes.PyDLL:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         return ctypes.PyDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
+    for builtins in found.parent.glob("libnvrtc-builtins.so.*"):  # 13.0 looks for them where the loader does, not here
+        ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
     return ctypes.PyDLL(str(found))
 
 
