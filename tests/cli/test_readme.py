@@ -86,8 +86,29 @@ def test_the_spec_shown_is_the_sample() -> None:
     assert blocks("tile")[0] == without_comments[start:end].rstrip() + "\n}\n"
 
 
+def commands(text: str) -> list[tuple[str, str]]:
+    """The commands of the README's table, and what is said to follow each."""
+    return re.findall(r"^\| `tilegen (\w+) ([^|]*(?:\\\|[^|]*)*)` \|", text, re.M)
+
+
+def misstated(text: str) -> list[str]:
+    """What the table says of options and choices that the commands' help does not."""
+    found = []
+    for name, usage in commands(text):
+        help_text = CliRunner().invoke(main, [name, "--help"]).stdout
+        usage = usage.replace("\\|", "|")
+        options = re.findall(r"(?<![\w-])(--\w+|-\w)\b", usage)
+        found += [f"{name} has no {o}" for o in options if not re.search(rf"^  .*{o}\b", help_text, re.M)]
+        # of an option, and of an argument of which a few words are all that it may be
+        for option, choices in re.findall(r"\[(?:(--\w+) )?(\w+(?:\|\w+)+)\]", usage):
+            place = rf"^  .*{option} " if option else rf"^Usage: .*{name} .*"
+            if not re.search(rf"{place}\[{re.escape(choices)}\]", help_text, re.M):
+                found.append(f"{name} {option} is not of {choices}".replace("  ", " "))
+    return found
+
+
 def test_every_command_is_listed_with_options_that_exist() -> None:
-    rows = re.findall(r"^\| `tilegen (\w+) ([^|]*(?:\\\|[^|]*)*)` \|", README, re.M)
+    rows = commands(README)
     assert [name for name, _ in rows] == [
         "build",
         "check",
@@ -100,10 +121,22 @@ def test_every_command_is_listed_with_options_that_exist() -> None:
         "cache",
     ]
     assert {name for name, _ in rows} == set(main.commands)
-    for name, usage in rows:
-        help_text = CliRunner().invoke(main, [name, "--help"]).stdout
-        for option in re.findall(r"(?<![\w-])(--\w+|-\w)\b", usage):
-            assert re.search(rf"^  .*{option}\b", help_text, re.M), f"{name} has no {option}"
+    assert misstated(README) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (r"cost SPEC [-D …] [--target hopper\|sm_80]", "cost --target is not of hopper|sm_80"),
+        (r"run SPEC [--target hopper\|sm_80]", "run --target is not of hopper|sm_80"),
+        (r"run SPEC [--seed 0\|1]", "run --seed is not of 0|1"),
+        (r"run SPEC [--sed N]", "run has no --sed"),
+        (r"cache [info\|empty]", "cache is not of info|empty"),
+        (r"build SPEC [--target hopper\|sm_80\|mls] [-o DIR]", ""),
+    ],
+)
+def test_choices_that_a_command_does_not_have_are_seen(row: str, fault: str) -> None:
+    assert misstated(f"| `tilegen {row}` | does something |") == ([fault] if fault else [])
 
 
 def test_every_sample_kind_named_has_a_sample() -> None:
