@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -130,10 +131,22 @@ FA3 = str(SAMPLES / "fa3_fwd.tile")
 def test_without_a_position_the_axes_are_listed_and_the_example_works() -> None:
     told = command("explain", FA3, "k", "-D", "D=64").stdout
     assert [line.split()[0] for line in told.splitlines()[2:6]] == ["b", "j", "g", "d"]
-    example = told.splitlines()[-1].removeprefix("for example: tilegen ")
-    assert "bank" in command(*example.split()).stdout
-    ragged = command("explain", FA3.replace("fa3_fwd", "fa3_varlen"), "k").stdout.splitlines()[-1]
-    assert "bank" in command(*ragged.removeprefix("for example: tilegen ").split()).stdout
+    assert "bank" in followed(told)
+    assert "bank" in followed(command("explain", FA3.replace("fa3_fwd", "fa3_varlen"), "k").stdout)
+
+
+def followed(told: str) -> str:
+    """What the command that is given as an example prints."""
+    words = shlex.split(told.splitlines()[-1].removeprefix("for example: "))
+    assert words[0] == "tilegen"
+    return command(*words[1:]).stdout
+
+
+def test_the_example_is_of_the_sizes_that_were_asked_for() -> None:
+    told = command("explain", FA3, "k", "-D", "D=64", "--size", "Sk=2050,G=2", "--size", "Hk=4,scale=0.1").stdout
+    assert "Sk=2050, Hk=4, G=2" in followed(told)
+    ragged = command("explain", FA3.replace("fa3_fwd", "fa3_varlen"), "k", "--size", "Sk=[3,300],Sq=[4,500]").stdout
+    assert "Sk=[3, 300]" in followed(ragged)
 
 
 def test_clipping_corners_barrier_and_bank() -> None:
@@ -161,6 +174,69 @@ def test_json_says_the_same() -> None:
     assert box["inside"] == [[0, 64], [0, 10], [0, 2], [0, 1], [0, 1]]
     assert told["barrier_bytes"] == box["bytes"] == 20480
     assert told["element"]["slot_byte"] == 128 + 16  # row 1: the first 16 bytes change places with the second
+
+
+def test_the_axes_are_listed_as_json_too() -> None:
+    told = json.loads(command("explain", FA3, "k", "--size", "Sk=90,Hk=4,G=2", "--json").stdout)
+    axes = {a["axis"]: (a["positions"], a["extent"], a["held"]) for a in told["axes"]}
+    assert axes == {"b": (1, "B", 1), "j": (90, "Sk", 80), "g": (4, "Hk", 1), "d": (128, "128", 128)}
+    assert told["tile"] == "k" and "bank" in followed(told["example"])
+
+
+OPEN = (SAMPLES / "gemm.tile").read_text().replace("via C auto", "via a auto, b auto, C auto")
+
+
+@pytest.fixture
+def left_open(tmp_path: Path) -> Path:
+    file = tmp_path / "open.tile"
+    file.write_text(OPEN)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("tile", "sizes", "boxes", "says"),
+    [
+        ("a", "N=256", True, ""),
+        ("C", "N=256", True, ""),
+        (
+            "a",
+            "N=250",
+            False,
+            "`via a tma` in the schedule, in place of `via a auto`",
+        ),  # B's rows alone keep it from that
+        ("b", "N=250", False, "B: neighbours along dim 0 (K) do not lie a multiple of 16 bytes apart"),
+        ("C", "N=250", False, "C: neighbours along dim 0 (M) do not lie a multiple of 16 bytes apart"),
+        ("C", "M=1,N=250", False, "C: rows along dim 1 (N) do not end with whole 16 bytes"),
+        ("b", "M=1,K=1,N=250", True, ""),  # a single row has no next one
+        ("b", "K=60", False, "in place of `via b auto`"),
+        ("C", "K=60", False, "in place of `via C auto`"),  # as a variant that copies stores rows
+    ],
+)
+def test_what_is_shown_is_of_the_variant_that_a_launch_takes(
+    left_open: Path, tile: str, sizes: str, boxes: bool, says: str
+) -> None:
+    """On arrays without gaps; where the mover hangs on their alignment, and so on sizes."""
+    numbers = {name: int(n) for name, _, n in (pair.partition("=") for pair in sizes.split(","))}
+    kernel = tilegen.compile(left_open)
+    taken = kernel.variant(**{"M": 2048, "N": 2048, "K": 2048, **numbers})
+    number = kernel.variants.index(taken) + 1
+    assert (tile in moved_by_tma(taken.plan)) == boxes
+    result = command("explain", left_open, tile, "--at", "m=0" if tile != "b" else "n=0", "--size", sizes)
+    assert (result.exit_code == 0) == boxes
+    if boxes:
+        assert f"variant {number} of 5, " in result.stdout
+        return
+    how = "stored in rows from registers" if tile == "C" else "copied by threads"
+    assert f"error[NOT_BOXED]: {tile} is {how} at these sizes" in result.stderr
+    assert says in result.stderr and "TILE auto" not in result.stderr
+
+
+def test_sizes_that_no_schedule_is_for_are_refused_with_what_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "limited.tile"
+    file.write_text(OPEN.replace("schedule hopper {", "schedule hopper if M <= 64 {"))
+    assert command("explain", file, "a", "--size", "M=64").exit_code == 0
+    result = command("explain", file, "a", "--size", "M=65")
+    assert "error[NO_VARIANT]" in result.stderr and "wanted: " in result.stderr
 
 
 def test_pictures_show_every_piece_once(tmp_path: Path) -> None:

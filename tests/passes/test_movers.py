@@ -219,6 +219,23 @@ def test_an_output_in_rows_takes_no_tiles_memory() -> None:
     assert by_tma.shared_bytes == in_rows.shared_bytes
 
 
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        (schedule_of(text_of("fa3_fwd"), "block i 128, j 64 consumers 2 over i  alias O, q  OUTPUTS"), {"D": 64}),
+        (schedule_of(text_of("attention_decode"), "block i I, r R, j 64 consumers 1 over i, r  OUTPUTS"), {"D": 64}),
+    ],
+    ids=["rows of an axis", "rows of two axes"],
+)
+def test_an_output_with_one_number_a_row_is_stored_in_rows(text: str, params: dict[str, ParamValue]) -> None:
+    """By all launches: it makes no variant, nor does it ask anything of one that another output makes."""
+    (alone,) = lower_all(loaded(text.replace("alias O, q", "").replace("OUTPUTS", "via LSE auto"), **params))
+    assert not stored(alone) and alone.guard is None
+    by_tma, in_rows = lower_all(loaded(text.replace("OUTPUTS", "via LSE auto, O auto"), **params))
+    assert (stored(by_tma), stored(in_rows)) == ({"O"}, set())
+    assert [when((by_tma, in_rows), n) for n in (0, 1)] == ["if alignment(O) >= 16", "otherwise"]
+
+
 def test_where_there_is_no_tma_an_output_is_stored_in_rows() -> None:
     text = GEMM.replace("schedule hopper {", "schedule sm_80 { via C auto } schedule hopper {")
     plans = lower_all(loaded(text), "sm_80")

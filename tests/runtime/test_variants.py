@@ -213,7 +213,7 @@ def test_a_repeated_call_of_either_variant_only_launches(on_gpu: FakeDriver, mon
     for given in calls:
         kernel(**given)
     on_gpu.calls.clear()
-    monkeypatch.setattr(runtime, "chosen", lambda *_: pytest.fail("the guards were looked at again"))
+    monkeypatch.setattr(runtime, "taken", lambda *_: pytest.fail("the guards were looked at again"))
     for given in calls:
         kernel(**given)
     assert on_gpu.names() == [*ELSEWHERE, *ELSEWHERE]

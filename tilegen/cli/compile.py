@@ -12,7 +12,7 @@ import click
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.ir.plan import ABOUT_DOMAIN
-from tilegen.ir.variants import limits, when
+from tilegen.ir.variants import heading, limits
 from tilegen.runtime.compilation import Compilation, compile_source
 from tilegen.syntax.reading import read_source
 from tilegen.syntax.span import Source
@@ -90,10 +90,7 @@ def choose(done: Compilation, numbers: Mapping[str, int | float]) -> Chosen:
 
 def headings(done: Compilation) -> list[str]:
     """What tells a compilation's variants apart, a line each: "variant 1 of 2, if Sq <= 1024". Of one alone: ""."""
-    plans = done.plans
-    if len(plans) == 1 and plans[0].guard is None:
-        return [""]
-    return [f"variant {n + 1} of {len(plans)}, {when(plans, n)}" for n in range(len(plans))]
+    return [heading(done.plans, n) for n in range(len(done.plans))]
 
 
 def remarks(done: Compilation) -> list[str]:

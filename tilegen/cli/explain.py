@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from typing import TypedDict
 
 from rich.console import Console
 from rich.text import Text
@@ -24,17 +26,20 @@ from tilegen.inspect.geometry import (
     PlacedTile,
     as_json,
     declared,
+    dense_map,
     held_positions,
     moved_by_tma,
     place_tile,
     tile_axes,
 )
-from tilegen.ir.plan import Plan
+from tilegen.ir.plan import CopyTile, Plan
 from tilegen.ir.plan_verify import verify
+from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.schedule import Via
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Ragged, TileProgram
-from tilegen.passes.pipeline import plan_with, to_folded, to_scheduled
+from tilegen.ir.variants import heading
+from tilegen.passes.pipeline import Way, of_launch
 from tilegen.passes.synchronise import synchronise
 from tilegen.passes.synchronise.geometry import extent_in_tile
 from tilegen.passes.tokens import start_of
@@ -59,9 +64,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Place:
-    """A program at sizes, as what a launch of them takes was scheduled. lengths: of ragged sizes, by sequence."""
+    """A program at sizes, as what a launch of them takes was scheduled. heading: which of the variants that is ·
+    lengths: of ragged sizes, by sequence."""
 
     program: TileProgram
+    way: Way
+    heading: str
     scheduled: Scheduled
     plan: Plan
     numbers: Mapping[str, int]
@@ -94,20 +102,25 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     program = load(source_of(wanted, given), wanted.parameters)
     sizes, scalars = arguments(program, given, small=False)
     integers = {name: value for name, value in scalars.items() if isinstance(value, int)}
-    variant = program.variant(wanted.target, {**dense(sizes), **integers})
-    if program.schedule(wanted.target) is not None and variant.schedule(wanted.target) is None:
-        fail(Code.NO_VARIANT, program.span, kernel=program.name)
-    scheduled = to_scheduled(variant, wanted.target)
-    plan = synchronise(scheduled)
+    numbers = {**dense(sizes), **integers}
+    ways, taken = of_launch(program, wanted.target, numbers)
+    scheduled = ways[taken].scheduled()
+    plan = synchronise(scheduled, ways[taken].guard)
     verify(plan)
     lengths = {name: value for name, value in sizes.items() if isinstance(value, list)}
-    place = _Place(scheduled.program.tile, scheduled, plan, {**dense(sizes), **integers}, lengths)
-    _check_name(asked.tile, place, variant)
+    place = _Place(scheduled.program.tile, ways[taken], heading(ways, taken), scheduled, plan, numbers, lengths)
+    _check_name(asked.tile, place)
     out = stdout()
     if asked.at is None:
         if asked.svg or asked.map or asked.element:
             wrong_usage("a tile is shown at a position", wanted="--at with it; without it, the axes are listed")
-        _print_axes(out, wanted, asked.tile, place)
+        axes = _axes(asked.tile, place)
+        example = _example(wanted, given, asked.tile, axes, place)
+        if asked.json:
+            listed = {"tile": asked.tile, "variant": place.heading, "axes": axes, "example": example}
+            out.print(json.dumps(listed, indent=1), markup=False)
+            return
+        _print_axes(out, asked.tile, axes, example)
         return
     _check_axes(asked.tile, asked.at, place, "--at")
     _check_axes(asked.tile, asked.element, place, "--element")
@@ -125,9 +138,9 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
         picture = svg(tile, f"{program.title}: {tile.name} at {_at(tile.at, tuple(tile.held))}")
         publish_file(asked.svg, picture.encode())
     if asked.json:
-        out.print(json.dumps(as_json(tile), indent=1), markup=False)
+        out.print(json.dumps({"variant": place.heading, **as_json(tile)}, indent=1), markup=False)
         return
-    _print(out, wanted, program, tile, sizes, tuple(dict.fromkeys([*asked.at, *tile.held])))
+    _print(out, wanted, place, tile, sizes, tuple(dict.fromkeys([*asked.at, *tile.held])))
     if asked.map:
         _print_map(out, tile)
     if asked.svg is not None:
@@ -137,7 +150,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
 # ---- what is asked for -----------------------------------------------------------------------------
 
 
-def _check_name(name: str, place: _Place, variant: TileProgram) -> None:
+def _check_name(name: str, place: _Place) -> None:
     moved = moved_by_tma(place.plan)
     if name in moved:
         return
@@ -147,28 +160,37 @@ def _check_name(name: str, place: _Place, variant: TileProgram) -> None:
         inputs = {m.tensor: m.name for m in program.moves}
         hint = f"`{inputs[name]}` is a tile of it" if name in inputs else suggestion(name, known)
         wrong_usage(f"{program.name} has no tile {name}", got=name, wanted=hint)
-    what = "stored in rows from registers" if any(t.name == name for t in program.tensors) else "read without TMA"
-    refusal, by_tma = _refusal_of_tma(name, variant, place.scheduled.target), ""
+    stated = [d.mover for d in program.directives(place.way.target) if isinstance(d, Via) and d.tile == name]
+    refusal, by_tma = _refusal_of_tma(name, place), ""
     if not refusal:
-        stated = [d for d in variant.directives(place.scheduled.target) if isinstance(d, Via) and d.tile == name]
-        instead = f", in place of `via {name} {stated[-1].mover}`" if stated else ""
+        instead = f", in place of `via {name} {stated[-1]}`" if stated else ""
         by_tma = f"let TMA move it: `via {name} tma` in the schedule{instead}"
+    left_open = "auto" in stated
     fail(
         Code.NOT_BOXED,
         declared(name, program).span,
-        got=refusal,
+        got=refusal or (place.heading if left_open else ""),
         name=name,
-        what=what,
+        what=f"{_moved(name, place)}{' at these sizes' if left_open else ''}",
         known=", ".join(moved) or "none",
         by_tma=by_tma,
     )
 
 
-def _refusal_of_tma(name: str, variant: TileProgram, target: str) -> str:
-    """Why TMA cannot move a tile or an output, with the schedule as it is else; "" if it can."""
-    others = (d for d in variant.directives(target) if not (isinstance(d, Via) and d.tile == name))
+def _moved(name: str, place: _Place) -> str:
+    """How a tile or an output moves that no box does."""
+    if any(t.name == name for t in place.program.tensors):
+        return "stored in rows from registers"
+    copied = any(isinstance(o, CopyTile) and o.slot.ring == name for _, _, o in all_operations(place.plan))
+    return "copied by threads" if copied else "read without TMA"
+
+
+def _refusal_of_tma(name: str, place: _Place) -> str:
+    """Why TMA cannot move a tile or an output of these sizes, with the schedule as it is else; "" if it can."""
+    others = (d for d in place.way.directives if not (isinstance(d, Via) and d.tile == name))
+    by_tma = replace(place.way, directives=(*others, Via(name, "tma", place.program.span)))
     try:
-        plan_with(to_folded(variant, target), (*others, Via(name, "tma", variant.span)), target)
+        dense_map(name, place.program, by_tma.plan(), place.values(place.longest()))
     except TilegenError as error:
         return error.diagnostics[0].message
     return ""
@@ -233,22 +255,43 @@ def _check_range(at: Mapping[str, int], place: _Place, values: Mapping[str, int]
             )
 
 
-def _print_axes(out: Console, wanted: Wanted, name: str, place: _Place) -> None:
+class _Axis(TypedDict):
+    """An axis that says where a tile is. held: so many positions of it at once."""
+
+    axis: str
+    positions: int
+    extent: str
+    held: int
+
+
+def _axes(name: str, place: _Place) -> list[_Axis]:
+    """Of the longest sequence, where sizes are ragged."""
+    values = place.values(place.longest())
+    extents = {axis: place.program.axis(axis).extent for axis in tile_axes(name, place.scheduled)}
+    return [
+        _Axis(axis=a, positions=e.evaluate(values), extent=str(e), held=extent_in_tile(a, place.scheduled))
+        for a, e in extents.items()
+    ]
+
+
+def _example(wanted: Wanted, given: Sizes, name: str, axes: Sequence[_Axis], place: _Place) -> str:
+    """A command that places the tile in the middle of its axes, as what was asked for has it else."""
+    middle = {**{a["axis"]: max(a["positions"] // 2, 0) for a in axes}, **place.longest()}
+    words = ["tilegen", "explain", str(wanted.spec)]
+    words += [word for key, value in wanted.parameters.items() for word in ("-D", f"{key}={value}")]
+    words += [name, "--at", ",".join(f"{a['axis']}={middle[a['axis']]}" for a in axes)]
+    if given:
+        words += ["--size", ",".join(f"{key}={value}".replace(" ", "") for key, value in given.items())]
+    return shlex.join([*words, "--tuned"] if wanted.tuned else words)
+
+
+def _print_axes(out: Console, name: str, axes: Sequence[_Axis], example: str) -> None:
     """The axes that say where a tile is, and a command that places it."""
-    axes = tile_axes(name, place.scheduled)
-    sequence = place.longest()
-    values = place.values(sequence)
-    rows = []
-    for axis in axes:
-        block = extent_in_tile(axis, place.scheduled)
-        extent = place.program.axis(axis).extent
-        rows.append([axis, extent.evaluate(values), str(extent), f"{block} together" if block > 1 else "one at a time"])
     out.print(f"{name} is where these axes are:", markup=False)
+    held = [f"{a['held']} together" if a["held"] > 1 else "one at a time" for a in axes]
+    rows = [[a["axis"], a["positions"], a["extent"], h] for a, h in zip(axes, held, strict=True)]
     out.print(table(["axis", "positions", "which are", "held"], rows))
-    middle = {axis: max(place.program.axis(axis).extent.evaluate(values) // 2, 0) for axis in axes}
-    example = ",".join(f"{axis}={sequence.get(axis, position)}" for axis, position in middle.items())
-    parameters = "".join(f" -D {key}={value}" for key, value in wanted.parameters.items())
-    out.print(f"for example: tilegen explain {wanted.spec}{parameters} {name} --at {example}", markup=False)
+    out.print(f"for example: {example}", markup=False)
 
 
 # ---- words -----------------------------------------------------------------------------------------
@@ -261,14 +304,17 @@ def _at(at: Mapping[str, int], axes: tuple[str, ...]) -> str:
 def _print(
     out: Console,
     wanted: Wanted,
-    program: TileProgram,
+    place: _Place,
     tile: PlacedTile,
     sizes: Mapping[str, object],
     axes: tuple[str, ...],
 ) -> None:
+    program = place.program
     source = program.source.line(tile.span.line).split("#")[0].strip()
     out.print(Text.assemble((f"{wanted.spec}:{tile.span.line}", "dim"), "  ", (source, "bold")))
     out.print(f"{program.title}: {', '.join(f'{k}={v}' for k, v in sizes.items())}", markup=False)
+    if place.heading:
+        out.print(place.heading, markup=False)
     held = ", ".join(f"{a} {r.start} to {r.stop - 1}" for a, r in tile.held.items() if len(r) > 1)
     out.print(f"at {_at(tile.at, axes)}, the tile holds {held or 'that position'}", markup=False)
     out.print()

@@ -18,7 +18,7 @@ from tilegen.ir.uniform import evaluate, symbols, text
 from tilegen.passes.synchronise.geometry import extent_in_tile
 from tilegen.passes.synchronise.rows import row_part
 from tilegen.runtime.arrays import ArrayView, contiguous_strides
-from tilegen.runtime.binding import tensor_map
+from tilegen.runtime.binding import map_faults, tensor_map
 from tilegen.syntax.span import Span
 from tilegen.targets.hopper.box import Box, bank
 from tilegen.targets.hopper.tensor_map import TensorMap
@@ -182,12 +182,7 @@ def place_tile(
     descriptor = plan.descriptor(name)
     tensor = plan.tensor(descriptor.tensor)
     known = {**values, **_bound(scheduled, at)}
-    shape = tuple(evaluate(d, values) for d in tensor.dims)
-    view = ArrayView(_BASE, shape, contiguous_strides(shape, tensor.dtype.bytes), tensor.dtype, "cpu", "numpy", None)
-    spans = {t.name: t.span for t in program.tensors}
-    made = tensor_map(descriptor, tensor, view, values, spans)
-    if faults := made.check(tensor.name, _labels(descriptor, tensor), spans.get(tensor.name)):
-        raise TilegenError(tuple(faults))
+    made = dense_map(name, program, plan, values)
     moves = _moves(plan, name, known.keys())
     first = moves[0]
     buffer = plan.buffer(first.buffer if isinstance(first, TmaStore) else plan.ring(first.slot.ring).buffer)
@@ -202,13 +197,30 @@ def place_tile(
         at=at,
         held=held_positions(name, scheduled, values, at),
         tensor=tensor,
-        shape=shape,
+        shape=_shape(tensor, values),
         descriptor=descriptor,
         buffer=buffer,
         barrier_bytes=0 if isinstance(first, TmaStore) else plan.ring(first.slot.ring).bytes,
         boxes=boxes,
         element=_element(position, descriptor, boxes, values),
     )
+
+
+def dense_map(name: str, program: TileProgram, plan: Plan, values: Mapping[str, int]) -> TensorMap:
+    """The map of a tile of `moved_by_tma` over a contiguous tensor. Raises TilegenError with the rules it breaks."""
+    descriptor = plan.descriptor(name)
+    tensor = plan.tensor(descriptor.tensor)
+    shape = _shape(tensor, values)
+    view = ArrayView(_BASE, shape, contiguous_strides(shape, tensor.dtype.bytes), tensor.dtype, "cpu", "numpy", None)
+    spans = {t.name: t.span for t in program.tensors}
+    made = tensor_map(descriptor, tensor, view, values, spans)
+    if faults := map_faults(descriptor, made, _labels(descriptor, tensor), spans.get(tensor.name)):
+        raise TilegenError(tuple(faults))
+    return made
+
+
+def _shape(tensor: TensorShape, values: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(d, values) for d in tensor.dims)
 
 
 def _bound(scheduled: Scheduled, at: Mapping[str, int]) -> dict[str, int]:

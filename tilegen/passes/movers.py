@@ -2,7 +2,8 @@
 
 TMA takes rows that begin at multiples of 16 bytes, a thread's copy such as begin at multiples of its own width. What a
 launch brings is known then; so there is a plan for each, and of a kernel's plans a launch takes the first that fits.
-An output leaves by TMA where its rows end with whole 16 bytes too, and from registers, row by row, elsewhere.
+An output leaves by TMA where its rows end with whole 16 bytes too, and from registers, row by row, elsewhere; one
+without columns always does.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import TypeAlias
 from tilegen.ir.folded import FoldedProgram, Output
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import ASYNCHRONOUS, STORE_CHUNK
-from tilegen.ir.schedule import Alias, Directive, Via
+from tilegen.ir.schedule import Alias, Block, Consumers, Directive, Via
+from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, from_poly, op
 from tilegen.ir.variants import alignment
-from tilegen.passes.synchronise.geometry import MAX_RANK, inside_a_piece, offset_unit, width_of
+from tilegen.passes.rewrites import apply_directives, default_schedule
+from tilegen.passes.synchronise.geometry import MAX_RANK, inside_a_piece, offset_unit, value_shape, width_of
 
 # Directives, and the condition under which they are for a launch; None: always.
 Choice: TypeAlias = "tuple[tuple[Directive, ...], Uniform | None]"
@@ -37,7 +40,7 @@ def by_alignment(
     widths = _by_width(program, directives, guard)
     asked = {d.tile for d in directives if isinstance(d, Via) and d.mover == "auto"}
     left_open = [o for o in folded.ops if isinstance(o, Output) and o.tensor in asked]
-    boxed = [o.tensor for o in left_open if _tma_stores(o, program.tensor(o.tensor))]
+    boxed = [o.tensor for o in _with_columns(left_open, folded, directives, target) if _tma_stores(o, program)]
     others = [o.tensor for o in left_open if o.tensor not in boxed]
     in_rows = tuple((_in_rows(chosen, (*boxed, *others)), condition) for chosen, condition in widths)
     if not boxed:
@@ -54,8 +57,26 @@ def _in_rows(directives: tuple[Directive, ...], outputs: Collection[str]) -> tup
     return tuple(replace(d, mover="rows") if isinstance(d, Via) and d.tile in outputs else d for d in kept)
 
 
-def _tma_stores(output: Output, tensor: Tensor) -> bool:
+def _with_columns(
+    outputs: Sequence[Output], folded: FoldedProgram, directives: tuple[Directive, ...], target: str
+) -> list[Output]:
+    """Those of which a warpgroup holds more than a number a row, whatever moves them. Raises TilegenError for rows and
+    blocks that cannot be."""
+    if not outputs:
+        return []
+    s = _shaped(folded, directives, target)
+    return [o for o in outputs if value_shape(s.op(o.source).axes, s, o.span, o.statement).cols is not None]
+
+
+def _shaped(folded: FoldedProgram, directives: tuple[Directive, ...], target: str) -> Scheduled:
+    """The program with the rows and blocks alone that directives give."""
+    shaping = tuple(d for d in directives if isinstance(d, Block | Consumers))
+    return apply_directives(default_schedule(folded, directives, target), shaping)
+
+
+def _tma_stores(output: Output, program: TileProgram) -> bool:
     """Whether TMA can store an output, of some arrays: boxes are cut at its end alone, chunks written whole."""
+    tensor = program.tensor(output.tensor)
     inner = tensor.dims[-1].constant
     whole = inner is None or inner * tensor.dtype.bytes % STORE_CHUNK == 0
     return len(tensor.dims) <= MAX_RANK and whole and not any(e.offset.terms for e in output.at)

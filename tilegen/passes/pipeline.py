@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.folded import FoldedProgram
@@ -14,19 +16,46 @@ from tilegen.ir.scheduled_verify import verify as verify_scheduled
 from tilegen.ir.tile import Lookup, TileProgram
 from tilegen.ir.tile_verify import verify as verify_tile
 from tilegen.ir.uniform import Uniform
+from tilegen.ir.variants import asked_alignments, dense_alignments, taken
 from tilegen.passes.fills import check_fills
 from tilegen.passes.fold import fold
 from tilegen.passes.guard import guard
 from tilegen.passes.isolate import check_scans, isolate
-from tilegen.passes.movers import Choice, by_alignment
+from tilegen.passes.movers import by_alignment
 from tilegen.passes.overlap import check_under
-from tilegen.passes.rewrites import apply_directives, role_overrides
-from tilegen.passes.schedule import schedule
+from tilegen.passes.rewrites import apply_directives, default_schedule
 from tilegen.passes.synchronise import synchronise
+from tilegen.passes.synchronise.hopper import tensors_of
 from tilegen.passes.synchronise_sm80 import first_with_room
 from tilegen.passes.tokens import as_tokens
+from tilegen.records import dataclass
 
 TARGETS = ("hopper", "sm_80")  # of plans; `synchronise_mls` makes others
+
+
+@dataclass(frozen=True)
+class Way:
+    """How some launches of a program are scheduled. folded: with the one schedule that it comes from · directives: that
+    leave no mover open · guard: the condition on launches, None for all of them."""
+
+    folded: FoldedProgram
+    directives: tuple[Directive, ...]
+    guard: Uniform | None
+    target: str
+
+    def scheduled(self) -> Scheduled:
+        """Raises TilegenError for what cannot be."""
+        return with_directives(self.folded, self.directives, self.target)
+
+    def plan(self) -> Plan:
+        """Raises TilegenError for what cannot be."""
+        if self.target == "sm_80":
+            plan = first_with_room(self.folded, self.directives, self.guard)
+        else:
+            plan = synchronise(self.scheduled(), self.guard)
+        verify_plan(plan)
+        check_under(plan, self.directives)
+        return plan
 
 
 def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:
@@ -51,8 +80,7 @@ def to_folded(program: TileProgram, target: str = "hopper") -> FoldedProgram:
 def with_directives(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Scheduled:
     """The default schedule, changed as the directives say, which leave no mover open. Raises TilegenError for what
     cannot be."""
-    extents = {a.name: a.extent.constant for a in folded.tile.axes}
-    scheduled = schedule(folded, target, role_overrides(directives, extents))
+    scheduled = default_schedule(folded, directives, target)
     verify_scheduled(scheduled)
     scheduled = isolate(scheduled)
     verify_scheduled(scheduled)
@@ -70,44 +98,40 @@ def to_scheduled(program: TileProgram, target: str = "hopper") -> Scheduled:
 
 def scheduled_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Scheduled:
     """A folded program scheduled so; for arrays of the best alignment, where that decides. Raises TilegenError."""
-    return with_directives(folded, by_alignment(folded, directives, target)[0][0], target)
+    return _ways(folded, directives, None, target)[0].scheduled()
 
 
 def plan_with(folded: FoldedProgram, directives: tuple[Directive, ...], target: str = "hopper") -> Plan:
     """The plan of a folded program scheduled so; on arrays of the best alignment, where that decides. Raises
     TilegenError."""
-    return _plan(folded, *by_alignment(folded, directives, target)[0], target)
+    return _ways(folded, directives, None, target)[0].plan()
 
 
-def _plan(folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str) -> Plan:
-    if target == "sm_80":
-        plan = first_with_room(folded, directives, guard)
-    else:
-        plan = synchronise(with_directives(folded, directives, target), guard)
-    verify_plan(plan)
-    check_under(plan, directives)
-    return plan
+def _ways(
+    folded: FoldedProgram, directives: tuple[Directive, ...], guard: Uniform | None, target: str
+) -> tuple[Way, ...]:
+    """One for each alignment of arrays."""
+    return tuple(Way(folded, *choice, target) for choice in by_alignment(folded, directives, target, guard))
+
+
+def _own_ways(program: TileProgram, target: str) -> tuple[Way, ...]:
+    """Those of a program's first schedule."""
+    stated = program.schedule(target)
+    return _ways(to_folded(program, target), program.directives(target), stated.guard if stated else None, target)
 
 
 def lower(program: TileProgram, target: str = "hopper") -> Plan:
     """The plan of a Tile program for a target, by the first of its schedules. Raises TilegenError."""
-    folded = to_folded(program, target)
-    return _plan(folded, *_choices(folded, target)[0], target)
+    return _own_ways(program, target)[0].plan()
 
 
 def program_of(program: TileProgram, target: str, number: int) -> TileProgram:
     """The program with the schedule alone that the plan of this number, of all that it is lowered to, comes from."""
     for variant in program.variants(target):
-        number -= len(_choices(to_folded(variant, target), target))
+        number -= len(_own_ways(variant, target))
         if number < 0:
             return variant
     raise IndexError(f"{program.name} has no plan so late")
-
-
-def _choices(folded: FoldedProgram, target: str) -> tuple[Choice, ...]:
-    """What a program with one schedule is scheduled by, for each alignment."""
-    chosen = folded.tile.schedule(target)
-    return by_alignment(folded, folded.tile.directives(target), target, chosen.guard if chosen else None)
 
 
 def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
@@ -117,8 +141,7 @@ def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     errors: list[TilegenError] = []
     for variant in program.variants(target):
         try:
-            folded = to_folded(variant, target)
-            plans += [_plan(folded, *choice, target) for choice in _choices(folded, target)]
+            plans += [way.plan() for way in _own_ways(variant, target)]
         except TilegenError as error:
             errors.append(error)
     if len(errors) > 1:
@@ -126,3 +149,14 @@ def lower_all(program: TileProgram, target: str = "hopper") -> tuple[Plan, ...]:
     if errors:
         raise errors[0]
     return tuple(plans)
+
+
+def of_launch(program: TileProgram, target: str, numbers: Mapping[str, float]) -> tuple[tuple[Way, ...], int]:
+    """The ways of all plans that `lower_all` makes, in their order, and which of them a launch of these sizes and
+    scalars takes, on arrays without gaps that begin at multiples of 16 bytes. Raises TilegenError, and where none is
+    for it."""
+    ways = tuple(way for variant in program.variants(target) for way in _own_ways(variant, target))
+    shapes = {t.name: t for t in tensors_of(ways[0].folded.tile)}
+    aligned = dense_alignments(asked_alignments(ways), shapes, numbers)
+    whole = {name: n for name, n in numbers.items() if isinstance(n, int)}
+    return ways, taken(ways, {**whole, **aligned}, program, target)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
-from tilegen.ir.folded import Exponent, Product
+from tilegen.ir.folded import Exponent, FoldedProgram, Product
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
@@ -21,7 +21,7 @@ from tilegen.passes.clusters import multicast
 from tilegen.passes.factors import factors_of
 from tilegen.passes.guard import with_parts
 from tilegen.passes.order import check_order
-from tilegen.passes.schedule import REGISTERS, registers_at_entry
+from tilegen.passes.schedule import REGISTERS, registers_at_entry, schedule
 from tilegen.passes.stale import scaled_sum
 from tilegen.passes.tokens import batch_axis, ragged_extent
 from tilegen.syntax.span import Span
@@ -32,8 +32,14 @@ TARGET_OPTIONS: dict[str, frozenset[str]] = {
 }
 
 
-def role_overrides(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
-    """Roles that `grid`, `stream` and `hold` state, by axis; `extents` are the compile-time ones (None: run time)."""
+def default_schedule(folded: FoldedProgram, given: tuple[directives.Directive, ...], target: str) -> Scheduled:
+    """The default schedule, with the roles that `grid`, `stream` and `hold` state. Raises TilegenError."""
+    extents = {a.name: a.extent.constant for a in folded.tile.axes}
+    return schedule(folded, target, _stated_roles(given, extents))
+
+
+def _stated_roles(given: tuple[directives.Directive, ...], extents: dict[str, int | None]) -> dict[str, AxisRole]:
+    """By axis; `extents` are the compile-time ones (None: run time)."""
     out: dict[str, AxisRole] = {}
     for d in given:
         if isinstance(d, directives.Role):

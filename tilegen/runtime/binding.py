@@ -142,9 +142,10 @@ def bind(
         if 0 in views[tensor.name].shape:
             made = _unread(made, views)
         axes, span = _axis_names(descriptor, tensor), spans.get(tensor.name)
-        faults += made.check(tensor.name, axes, span)
-        if descriptor.store and 0 not in views[tensor.name].shape:
-            faults += _cut_chunks(made, tensor.name, axes[0], span)
+        if 0 in views[tensor.name].shape:
+            faults += made.check(tensor.name, axes, span)
+        else:
+            faults += map_faults(descriptor, made, axes, span)
         if not faults:
             maps[descriptor.name] = device.encode(made)
             encoded[descriptor.name] = made
@@ -253,6 +254,11 @@ def _placed(
 
 def _axis_names(d: Descriptor, tensor: TensorShape) -> tuple[str, ...]:
     return tuple(f"dimension {m.dim} ({text(tensor.dims[m.dim])})" for m in d.dims)
+
+
+def map_faults(d: Descriptor, made: TensorMap, axes: tuple[str, ...], span: Span | None) -> list[Diagnostic]:
+    """Every rule that the map of a descriptor over an array breaks. axes: names of its dimensions, innermost first."""
+    return made.check(d.tensor, axes, span) + (_cut_chunks(made, d.tensor, axes[0], span) if d.store else [])
 
 
 def _cut_chunks(m: TensorMap, tensor: str, axis: str, span: Span | None) -> list[Diagnostic]:

@@ -20,8 +20,7 @@ from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import evaluate, symbols
-from tilegen.ir.variants import asked_alignments, chosen, limits
+from tilegen.ir.variants import asked, asked_alignments, dense_alignments, taken
 from tilegen.runtime import driver
 from tilegen.runtime.arrays import ArrayView, allocator, current_stream, describe
 from tilegen.runtime.binding import output_shapes, resolve
@@ -369,19 +368,8 @@ class Kernel:
         return {name: views[tensor].alignment for name, tensor in self._aligned.items() if tensor in views}
 
     def _dense_alignments(self, numbers: Mapping[str, int | float]) -> dict[str, int]:
-        """Of arrays without gaps that begin at multiples of 16 bytes, as all frameworks make them."""
-        return {name: self._dense_alignment(tensor, numbers) for name, tensor in self._aligned.items()}
-
-    def _dense_alignment(self, tensor: str, numbers: Mapping[str, int | float]) -> int:
-        """Extents that are not given do not narrow it."""
-        t = self._tensors[tensor]
-        known = {name: int(n) for name, n in numbers.items()}
-        extents = [evaluate(d, known) if symbols(d) <= known.keys() else 16 for d in t.dims]
-        stride, bits = t.dtype.bytes, 0
-        for extent, inner in zip(reversed(extents[:-1]), reversed(extents[1:]), strict=True):
-            stride *= inner
-            bits |= stride if extent > 1 else 0
-        return min(bits & -bits, 16) if bits else 16
+        """Of arrays without gaps, of the tensors of which a guard asks it."""
+        return dense_alignments(self._aligned, self._tensors, numbers)
 
     def _executable(self, resolved: _Resolved, views: Mapping[str, ArrayView]) -> Executable:
         """The one for arrays that differ from those resolved in their addresses."""
@@ -392,16 +380,11 @@ class Kernel:
 
     def _chosen(self, numbers: Mapping[str, int | float]) -> int:
         """Which variant a launch takes."""
-        asked = {name for plan in self._plans if plan.guard is not None for name in symbols(plan.guard)}
-        if missing := sorted(asked - numbers.keys()):
+        names = asked(self._plans)
+        if missing := [name for name in names if name not in numbers]:
             fail(Code.SIZE_UNKNOWN, self._spans[missing[0]], size=missing[0])
-        values = {name: int(numbers[name]) for name in sorted(asked)}
-        number = chosen(self._plans, values)
-        if number is None:
-            got = ", ".join(f"{name} = {value}" for name, value in values.items())
-            span = self.program.variants(self._plans[-1].target)[-1].schedules[-1].span
-            fail(Code.NO_VARIANT, span, got=got, wanted=limits(self._plans) or "", kernel=self.name)
-        return number
+        values = {name: int(numbers[name]) for name in names}
+        return taken(self._plans, values, self.program, self._plans[0].target)
 
     # ---- running ---------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from tilegen.ir.scheduled_verify import verify
 from tilegen.passes import rewrites
 from tilegen.passes.choices import Choice, distinct, one_by_one, with_blocks, with_depth, word
 from tilegen.passes.isolate import check_scans, isolate
-from tilegen.passes.schedule import schedule
 
 _TAKEN = (directives.Block, directives.Walk, directives.Role)
 _OPTIONS = frozenset({"waves", "prefetch", "exact_max", "isolate"})
@@ -45,8 +44,7 @@ def _check(given: tuple[Directive, ...]) -> None:
 
 def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice) -> Scheduled:
     """The default schedule with a choice in it and the directives over that."""
-    extents = {a.name: a.extent.constant for a in folded.tile.axes}
-    s = isolate(schedule(folded, "mls", rewrites.role_overrides(given, extents)))
+    s = isolate(rewrites.default_schedule(folded, given, "mls"))
     s = _with_waves(replace(s, order=replace(s.order, persistent=None)), given)
     s = with_blocks(s, given, choice)
     for d in given:

@@ -29,15 +29,14 @@ from tilegen.ir.plan import (
     Let,
     Operation,
     Ring,
-    TensorShape,
 )
 from tilegen.ir.scheduled import Phase, Scheduled, Straight, Stream
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import Int, Sym, Uniform, from_poly, op
+from tilegen.ir.uniform import Int, Sym, Uniform, op
 from tilegen.passes.guard import with_parts
 from tilegen.passes.synchronise.context import Context, carried, prune, rename, storage, symbols_in
 from tilegen.passes.synchronise.geometry import position, tile_geometry
-from tilegen.passes.synchronise.hopper import check_factors, domain_notes, tiles_in_shared
+from tilegen.passes.synchronise.hopper import check_factors, domain_notes, tensors_of, tiles_in_shared
 from tilegen.passes.synchronise.in_order import InOrder
 from tilegen.passes.synchronise.loops import Layout
 from tilegen.passes.synchronise.rows import check_rows
@@ -70,9 +69,7 @@ def synchronise(s: Scheduled, guard: Uniform | None = None) -> MlsPlan:
     return MlsPlan(
         name=program.name,
         source=program.source,
-        tensors=tuple(
-            TensorShape(t.name, t.dtype, tuple(from_poly(d) for d in t.dims), t.output) for t in program.tensors
-        ),
+        tensors=tensors_of(program),
         scalars=_scalars(program, body, table),
         rings=held,
         fragments=values.fragments(),

@@ -13,8 +13,7 @@ from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.scheduled_verify import verify
 from tilegen.passes.choices import Choice, distinct, one_by_one, with_blocks, with_depth, word
 from tilegen.passes.isolate import check_scans, isolate
-from tilegen.passes.rewrites import apply_directives, role_overrides
-from tilegen.passes.schedule import schedule
+from tilegen.passes.rewrites import apply_directives, default_schedule
 
 TARGET = "sm_80"
 WARP_ROWS = 16  # of a matrix instruction
@@ -90,8 +89,7 @@ def _together(given: tuple[Directive, ...], count: int, chosen: int) -> int:
 
 def scheduled(folded: FoldedProgram, given: tuple[Directive, ...], choice: Choice, together: int) -> Scheduled:
     """The default schedule with a choice in it and the directives over that."""
-    extents = {a.name: a.extent.constant for a in folded.tile.axes}
-    s = isolate(schedule(folded, TARGET, role_overrides(given, extents)))
+    s = isolate(default_schedule(folded, given, TARGET))
     s = replace(with_depth(s, choice.depth), order=replace(s.order, persistent=None))
     s = apply_directives(with_blocks(s, given, choice), given)
     tiles = tuple(replace(t, apart=False) for t in s.tiles)
