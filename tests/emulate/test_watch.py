@@ -13,6 +13,7 @@ import pytest
 import tilegen
 from tests.emulate.device import DEVICE
 from tests.emulate.support import run
+from tests.movers import with_mover
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.emulate.memory import GlobalMemory
 from tilegen.emulate.ptx.watch.context import Context
@@ -292,6 +293,52 @@ def test_what_a_box_reads_beside_the_tensor_need_not_be_written(T: str, D: int) 
     out = np.full_like(x, np.nan)
     kernel.emulate({"X": x, "Y": out}, seed=3)
     assert np.array_equal(out, 2 * x)
+
+
+APART = (
+    DEVICE
+    + """
+extern "C" __global__ void k() {
+  extern __shared__ __align__(128) char smem[];
+  u32 b = shared(smem), t = threadIdx.x, first = b + 128 + 16 * (t % 32), second = first + 512, v;
+  if (t == 0) { init(b, 32); asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  __syncthreads();
+  if (t >= 32) {
+    wait(b, 0);
+    asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(READ) : "memory");
+  } else if (t < 16) {
+    asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"(first), "r"(t) : "memory"); ARRIVE
+    asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"(second), "r"(t) : "memory");
+  } else {
+    asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"(first), "r"(t + 1) : "memory"); ARRIVE
+    asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"(second), "r"(t + 2) : "memory");
+  }
+}
+""".replace("ARRIVE", ALL)
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lanes_that_go_apart_tell_what_each_did_before(seed: int) -> None:
+    """Half a warp tells of its first write, writes on, and then comes the other half: the first ones are over then."""
+
+    def launched(read: str) -> None:
+        run(APART.replace("READ", read), block=64, shared=2048, watch=Context(), seed=seed)
+
+    launched("first")
+    with pytest.raises(TilegenError, match="EMULATED_RACE"):
+        launched("second")
+
+
+@pytest.mark.parametrize("seed", [3, 4, 6])
+def test_elements_that_threads_copy_one_by_one_are_there(seed: int) -> None:
+    """Lanes of a row that ends run ahead of the others, into the next rounds of the loop."""
+    text = with_mover((SAMPLES / "row_softmax.tile").read_text(encoding="utf-8"), "auto", T="bf16")
+    kernel = tilegen.compile(text, T="bf16")
+    sizes = {"M": 70, "N": 331}
+    outputs = poisoned(kernel.program, sizes)
+    kernel.emulate({**random_inputs(kernel.program, sizes, seed), **outputs}, seed=seed)
+    assert np.isfinite(outputs["Y"].astype(np.float32)).all()
 
 
 MEET = 'asm volatile("bar.sync %0, 32;" :: "r"({}) : "memory");'

@@ -75,7 +75,7 @@ class Shadow:
             unseen = self._generic[chunks] & (access.know[VISIBLE][writer] < time)
             if unseen.any():
                 self._find(Code.EMULATED_PROXY, access, chunks, unseen)
-        self._reads[access.agent, chunks] = access.time
+        self._reads[access.agent, chunks] = np.maximum(self._reads[access.agent, chunks], access.time)
         self._read_pc[access.agent, chunks] = access.pc
 
     def write(self, chunks: Array, access: Access, places: Array | None = None, parts: Array | None = None) -> None:
@@ -101,7 +101,8 @@ class Shadow:
                 self._find(Code.EMULATED_PROXY, access, chunks, unseen)
         self._bytes[chunks] = np.where(beside, self._bytes[chunks] | bytes_, bytes_)
         self._writer[chunks] = access.agent
-        self._time[chunks] = access.time
+        # lanes of one warp that have gone apart may write at earlier times than others of them did
+        self._time[chunks] = np.where(writer == access.agent, np.maximum(self._time[chunks], access.time), access.time)
         self._generic[chunks] = not access.engine
         self._write[chunks] = len(self._writes)
         self._writes.append(access)

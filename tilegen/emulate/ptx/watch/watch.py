@@ -18,7 +18,7 @@ from tilegen.emulate.ptx.module import Operand, Register
 from tilegen.emulate.ptx.spaces import RANK_SHIFT, WINDOW_SHIFT
 from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.unit import WARP, WARPGROUP
-from tilegen.emulate.ptx.watch.clocks import BEFORE, HAPPENED, VISIBLE, Clocks
+from tilegen.emulate.ptx.watch.clocks import BEFORE, HAPPENED, VISIBLE, Clocks, Told
 from tilegen.emulate.ptx.watch.context import Context
 from tilegen.emulate.ptx.watch.declared import Tile
 from tilegen.emulate.ptx.watch.flow import Descriptor, Flow
@@ -45,7 +45,7 @@ class _Barrier:
     agent: int
     made_by: int
     made_at: int
-    running: Array
+    running: Told
     over: Array
 
 
@@ -80,7 +80,7 @@ class Watch:
         self.loads: list[Load] = []
         self._loading: dict[int, tuple[int, int, int]] = {}  # of each mbarrier its last load: phase, pc, thread
         self._mbarriers: dict[int, _Barrier] = {}
-        self._named: dict[tuple[int, int] | None, Array] = {}
+        self._named: dict[tuple[int, int] | None, Told] = {}
         self._met: dict[tuple[int, int] | None, Array] = {}  # last at each: up to which event of each warp
         self._cores = [_Cores() for _ in range(units)]
         self._flights = [Flight() for _ in range(units)]
@@ -203,7 +203,7 @@ class Watch:
     def come(self, number: int | None, unit: Unit, bits: int) -> None:
         """Threads arrive at a named barrier (None: the cluster's)."""
         key = self._key(number, unit)
-        told = self._named.setdefault(key, self.clocks.nothing())
+        told = self._named.setdefault(key, Told(self.clocks.nothing()))
         for w, _ in self._warps(unit, bits):
             if key in self._met and (self._met[key] > self.clocks.before(w)[: self.clocks.warps]).any():
                 raise FaultError(
@@ -211,17 +211,17 @@ class Watch:
                     code=Code.EMULATED_BARRIER,
                 )
             self.clocks.meet((w,))
-            self.clocks.publish(w, _LANES, told)
+            self.clocks.publish(w, slice(None), told)
 
     def go(self, number: int | None, unit: Unit, bits: int) -> None:
         """A named barrier lets threads go."""
         for w, _ in self._warps(unit, bits):
-            self.clocks.learn(w, self._named[self._key(number, unit)])
+            self.clocks.learn(w, self._named[self._key(number, unit)].know)
 
     def over(self, number: int, rank: int) -> None:
         """A named barrier of a CTA has let everybody go that waited."""
         if (told := self._named.pop((rank, number), None)) is not None:
-            self._met[rank, number] = told[HAPPENED, : self.clocks.warps]
+            self._met[rank, number] = told.know[HAPPENED, : self.clocks.warps]
 
     # ---- mbarriers ----
 
@@ -229,8 +229,9 @@ class Watch:
         """mbarrier.init."""
         w = thread // WARP
         nothing = self.clocks.nothing
-        self._mbarriers[address] = _Barrier(self.clocks.barrier(address), w, self.clocks.time(w), nothing(), nothing())
-        self.clocks.touch(w, 1 << thread % WARP)
+        agent, now = self.clocks.barrier(address), self.clocks.time(w)
+        self._mbarriers[address] = _Barrier(agent, w, now, Told(nothing()), nothing())
+        self.clocks.touch(w, np.array([thread % WARP]))
 
     def _mbarrier(self, address: int, warp: int, proxy: int = HAPPENED) -> _Barrier:
         self.mbarriers.get(address)  # a fault where none was initialised
@@ -249,7 +250,7 @@ class Watch:
             for address in {int(a) for a in addresses[chosen]}:
                 if address not in self._mbarriers:
                     continue
-                lanes = self._lanes(threads[chosen][addresses[chosen] == address])
+                lanes = threads[chosen][addresses[chosen] == address] % WARP
                 self.clocks.publish(w, lanes, self._mbarrier(address, w).running)
 
     def before(self, threads: Array) -> dict[int, Array]:
@@ -274,9 +275,9 @@ class Watch:
         """Phase `number` (from 1) of an mbarrier is over."""
         barrier = self._mbarriers.get(address)
         if barrier is not None:
-            np.maximum(barrier.over, barrier.running, out=barrier.over)
+            np.maximum(barrier.over, barrier.running.know, out=barrier.over)
             barrier.over[HAPPENED, barrier.agent] = number
-            barrier.running = self.clocks.nothing()
+            barrier.running = Told(self.clocks.nothing())
 
     def waited(self, address: int, unit: Unit, bits: int) -> None:
         """A wait on an mbarrier has succeeded."""
@@ -289,26 +290,28 @@ class Watch:
     def load(self, threads: Array, addresses: Array, nbytes: int, pc: int) -> None:
         """Threads (rising) read at these addresses, if those are shared ones."""
         threads, addresses = _shared(threads, addresses)
-        for w, chosen in self._by_warp(threads):
-            self.clocks.touch(w, self._lanes(threads[chosen]))
-            self.shadow.read(self._chunks(addresses[chosen], nbytes), self._by_threads(w, pc, "reads"))
+        for chosen, access in self._by_threads(threads, pc, "reads"):
+            self.shadow.read(self._chunks(addresses[chosen], nbytes), access)
 
     def store(self, threads: Array, addresses: Array, nbytes: int, pc: int) -> None:
         """Threads (rising) write at these addresses, if those are shared ones."""
         threads, addresses = _shared(threads, addresses)
-        for w, chosen in self._by_warp(threads):
-            self.clocks.touch(w, self._lanes(threads[chosen]))
-            self.shadow.write(self._chunks(addresses[chosen], nbytes), self._by_threads(w, pc, "writes"))
+        for chosen, access in self._by_threads(threads, pc, "writes"):
+            self.shadow.write(self._chunks(addresses[chosen], nbytes), access)
 
     def atomic(self, threads: Array, addresses: Array, pc: int) -> None:
         """Threads change words atomically: nobody races with that but accesses that are not atomic."""
         threads, addresses = _shared(threads, addresses)
         self._atomic.update((addresses // CHUNK).tolist())
 
-    def _by_threads(self, warp: int, pc: int, verb: str) -> Access:
-        know = self.clocks.know[warp]
-        deed = f"what {self._role(warp)} {verb}"
-        return Access(pc, warp, self.clocks.time(warp), know, False, deed)
+    def _by_threads(self, threads: Array, pc: int, verb: str) -> Iterator[tuple[Array, Access]]:
+        """The accesses of threads (rising): which of them, and as what. Of a warp they are several where its lanes have
+        gone apart, as they may be in other rounds of a loop."""
+        for w, chosen in self._by_warp(threads):
+            times = self.clocks.touch(w, threads[chosen] % WARP)
+            deed = f"what {self._role(w)} {verb}"
+            for time in dict.fromkeys(times.tolist()):
+                yield chosen[times == time], Access(pc, w, time, self.clocks.know[w], False, deed)
 
     def _chunks(self, addresses: Array, nbytes: int) -> Array:
         found: Array = np.unique(addresses // CHUNK).astype(np.intp)
@@ -348,7 +351,7 @@ class Watch:
         """An mbarrier will be told of the copies that these threads have issued."""
         for w, chosen in self._by_warp(threads):
             for address in {int(a) for a in addresses[chosen]}:
-                running = self._mbarrier(address, w).running
+                running = self._mbarrier(address, w).running.know
                 agent = self.clocks.copy + w
                 running[HAPPENED, agent] = max(int(running[HAPPENED, agent]), self._copies[w])
                 np.maximum(running[BEFORE], self.clocks.before(w), out=running[BEFORE])
@@ -366,7 +369,7 @@ class Watch:
         origin = len(self.loads)
         self.loads.append(load)
         know = self.clocks.know[w].copy()
-        np.maximum(barrier.running, know, out=barrier.running)
+        np.maximum(barrier.running.know, know, out=barrier.running.know)
         phase = self.mbarriers.get(mbarrier).phase + 1
         self._loading[mbarrier] = phase, pc, thread
         self.shadow.write(chunks, Access(pc, barrier.agent, phase, know, True, deed, origin), np.arange(len(chunks)))
