@@ -1144,6 +1144,7 @@ class Code(enum.Enum):
         (
             "compare the coordinates of the loads with the tile's declaration",
             "compare the product's descriptors with the tile's layout",
+            "compare what decides how many steps a sum has with its extent",
         ),
         "a box anywhere inside a tensor is right to TMA: which one is meant, the spec declares",
     )

@@ -137,7 +137,7 @@ def store(ins: Instruction) -> Decoded:
             values = rows[0][s].reshape(-1, 1) if count == 1 else np.stack([row[s] for row in rows], axis=1)
             spaces.scatter(where, address, t.bytes, values if m is None else values[m], threads)
             if watch is not None:
-                watch.store(threads, address, t.bytes * count, pc)
+                watch.store_shared(threads, address, t.bytes, items, pc)
             if outside is not None:
                 outside.store_global(threads, address, t.bytes, items, pc)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tilegen.ir.plan import MapParam, Plan
 from tilegen.ir.poly import Poly
-from tilegen.ir.tile import Affine, Index, TileProgram
+from tilegen.ir.tile import Affine, Apply, Cast, Definition, Expr, Fold, Index, Read, TileProgram
 from tilegen.ir.uniform import evaluate
 
 
@@ -52,7 +52,8 @@ class Split:
 @dataclass(frozen=True)
 class Declared:
     """tiles: by name. maps: by the number of the kernel's parameter. extents: of axes whose positions are counted from
-    0 (of an axis of tokens they are not). restricted: axes that clauses of the domain speak of."""
+    0 (of an axis of tokens they are not). restricted: axes that clauses of the domain speak of. summed: outputs each of
+    whose elements is made, without a choice, of a sum that has terms, and along which axes."""
 
     tiles: Mapping[str, Tile]
     outputs: Mapping[str, Tile]
@@ -60,6 +61,7 @@ class Declared:
     splits: tuple[Split, ...]
     extents: Mapping[str, int]
     restricted: frozenset[str]
+    summed: Mapping[str, tuple[str, ...]]
 
 
 def declared(program: TileProgram, plan: Plan, sizes: Mapping[str, int]) -> Declared:
@@ -98,7 +100,31 @@ def declared(program: TileProgram, plan: Plan, sizes: Mapping[str, int]) -> Decl
     restricted = {axis for clause in program.domain for axis in clause.axes}
     restricted |= {part for s in splits for part in (s.outer, s.inner) if s.whole in restricted}
     restricted |= {s.whole for s in splits if {s.outer, s.inner} & restricted}
-    return Declared(tiles, outputs, maps, splits, extents, frozenset(restricted))
+    whole = {axis for axis, extent in extents.items() if extent and axis not in restricted}
+    summed = {d.name: folded for d in program.definitions if d.output and (folded := _summed(d, whole, program))}
+    return Declared(tiles, outputs, maps, splits, extents, frozenset(restricted), summed)
+
+
+def _summed(d: Definition, whole: Set[str], program: TileProgram) -> tuple[str, ...]:
+    """The axes of a sum that is in each element of an output; none if there is no such. whole: axes all of whose
+    positions, at least one, are points of the domain."""
+    made = {d.name: d for d in program.definitions}
+
+    def within(e: Expr) -> tuple[str, ...]:
+        match e:
+            case Fold("sum", over):
+                return over if whole >= set(over) else ()
+            case Read(name) if name in made:
+                return within(made[name].value)
+            case Cast(value):
+                return within(value)
+            case Apply("select", (_, one, other)):
+                return within(one) and within(other)
+            case Apply("add" | "sub" | "mul" | "neg" | "abs" | "min" | "max", args):
+                return next(filter(None, map(within, args)), ())
+        return ()
+
+    return within(d.value) if whole >= set(d.index) else ()
 
 
 def _dim(index: Index, sizes: Mapping[str, int]) -> Dim:

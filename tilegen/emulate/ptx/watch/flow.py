@@ -10,14 +10,16 @@ from tilegen.emulate.ptx.module import Instruction
 from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.watch.context import Context, Tensor
 from tilegen.emulate.ptx.watch.declared import Declared, Tile
-from tilegen.emulate.ptx.watch.origins import Axes, Load, Origins, WrongTileError, box_coordinates
+from tilegen.emulate.ptx.watch.origins import Axes, Load, Origins, WrongTileError, box_elements
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Shadow
 from tilegen.emulate.ptx.watch.tags import (
     ELEMENT,
     MIXED,
+    NO_REGISTER,
     PACKED,
     ROW,
     UNKNOWN,
+    Key,
     Step,
     Tags,
     Tainted,
@@ -28,9 +30,11 @@ from tilegen.emulate.ptx.watch.tags import (
 from tilegen.emulate.ptx.watch.values import Value, Values
 
 _WARPGROUP = 128
-#: Origins of chunks below this are values: `_VALUES - number`. Above it, -1, threads wrote what nobody knows.
-_VALUES = -2
-_BLOCK = 8  # columns of a chunk of 16-bit elements
+#: The origin of a chunk in which threads wrote elements of accumulators; it is -1 where nobody knows what they wrote.
+_ELEMENTS = -2
+#: What the 2 bytes of such a chunk hold: 0 nobody knows, _NUMBER a constant, above it `_element`.
+_NUMBER = 1
+_HALVES = CHUNK // 2
 
 #: An instruction, what it does to tags, and whether its predicate still stands when the run is over.
 _Followed = tuple[int, Step, bool]
@@ -45,13 +49,15 @@ class Flow:
         self.declaration, self._context = declaration, context
         self._predicates = predicates  # [registers, threads], as they are now
         self._predicates_of = [predicates_of(i) for i in code]
-        self._steps = Tainted(code).steps
+        tainted = Tainted(code)
+        self._steps, self._plain = tainted.steps, tainted.plain
         self._of_run: dict[tuple[int, int], list[_Followed]] = {}
         self._outputs = [t for t in context.tensors if t.output and t.forward]
 
     def begin(self, shadow: Shadow, units: int) -> None:
         """Nothing has come, and no register holds anything."""
         self.shadow = shadow
+        self._elements: Array = np.zeros((len(shadow.origin), _HALVES), np.int64)
         self.values = Values(self.declaration)
         self._origins = Origins(self.declaration)
         self._tags = [Tags(self.values) for _ in range(units)]
@@ -158,15 +164,18 @@ class Flow:
     def _written(self, descriptor: Descriptor, own: int) -> tuple[Value | None, slice]:
         """The same of a factor that threads have written to shared memory."""
         grid = self._origins.chunks(descriptor) + own
-        origin = self.shadow.origin[grid]
-        number = _VALUES - int(origin.flat[0])
-        if number < 0 or (origin != origin.flat[0]).any() or descriptor[4]:
+        if (self.shadow.origin[grid] != _ELEMENTS).any() or descriptor[3] != 2 or descriptor[4]:
             return None, slice(0, 0)
-        rows, blocks = np.divmod(self.shadow.place[grid], 256)
-        first = int(blocks[0, 0])
-        if (rows != np.arange(len(grid))[:, None]).any() or (blocks != first + np.arange(grid.shape[1])).any():
+        held = self._elements[grid].reshape(len(grid), -1)
+        values = _value(held)
+        number = int(values[0, 0])
+        if number < 0 or (values != number).any():
+            return None, slice(0, 0)
+        first = int(_column(held[0, 0]))
+        columns = first + np.arange(held.shape[1])
+        if (held != _element(number, np.arange(len(held))[:, None], columns)).any():
             raise WrongTileError("rows or columns of the factor that threads wrote are not in their order")
-        return self.values.all[number], slice(_BLOCK * first, _BLOCK * (first + grid.shape[1]))
+        return self.values.all[number], slice(first, first + len(columns))
 
     def _accumulated(self, tags: Tags, accumulator: Array) -> tuple[Value | None, bool]:
         """The value that is added to, and whether that is sure; no value for zeros, scaled by rows or not, and for
@@ -184,63 +193,143 @@ class Flow:
 
     # ---- stores ----
 
-    def wrote(self, unit: int, pc: int, registers: Sequence[int], addresses: Array) -> None:
+    def wrote_matrices(self, unit: int, pc: int, registers: Sequence[Key], addresses: Array) -> None:
         """stmatrix: `addresses` [warps, matrices, 8 rows]. Raises WrongTileError."""
         self.follow(unit, pc)
-        for n, register in enumerate(registers):
-            value, kind, index = fields(self._tags[unit].get((32, register)))
-            if value >= 0 and kind == MIXED:
-                raise WrongTileError("writes what mixes rows or columns to shared memory")
-            if value < 0 or kind != PACKED or len(addresses) != 4:
+        for n, key in enumerate(registers):
+            number, value, kind, index = self._held(unit, key)
+            if len(addresses) != 4:
                 continue
             chunks = (addresses[:, n] // CHUNK).astype(np.intp)
-            rows = 16 * np.arange(4)[:, None] + 8 * (index & 1) + np.arange(8)
-            self.shadow.origin[chunks] = _VALUES - value
-            self.shadow.place[chunks] = rows * 256 + index // 2
+            if number:
+                self._elements[chunks] = _NUMBER
+            elif value >= 0 and kind == PACKED:
+                rows = 16 * np.arange(4)[:, None] + 8 * (index & 1) + np.arange(8)
+                self._elements[chunks] = _element(value, rows[..., None], 4 * (index & ~1) + np.arange(8))
+            else:
+                continue
+            self.shadow.origin[chunks] = _ELEMENTS
+
+    def wrote(self, unit: int, pc: int, registers: Sequence[Key], threads: Array, addresses: Array, width: int,
+              before: Array) -> None:  # fmt: skip
+        """Threads of a warpgroup have stored registers to shared memory, `width` bytes each, one behind the other.
+        before: the origin of each one's chunk until then. Raises WrongTileError."""
+        self.follow(unit, pc)
+        held = [self._held(unit, key) for key in registers]
+        if width not in (2, 4) or not any(number or value >= 0 for number, value, _, _ in held):
+            return
+        chunks = (addresses // CHUNK).astype(np.intp)
+        self._elements[chunks[before != _ELEMENTS]] = 0
+        for n, (number, value, kind, index) in enumerate(held):
+            first = (addresses % CHUNK // 2).astype(np.intp) + n * width // 2
+            for half in range(width // 2):
+                what: Array | int = 0
+                if number:
+                    what = _NUMBER
+                elif value >= 0 and kind in (ELEMENT, PACKED) and (kind == ELEMENT or width == 4):
+                    rows, columns = _of_threads(kind, index, threads)
+                    assert columns is not None
+                    what = _element(value, rows, columns + (half if kind == PACKED else 0))
+                self._elements[chunks, first + half] = what
+        self.shadow.origin[chunks] = _ELEMENTS
+
+    def _held(self, unit: int, key: Key) -> tuple[bool, int, int, int]:
+        """What a register holds that is written to shared memory: whether that is a constant, and (value, kind, index)
+        as `fields` has them. Raises WrongTileError."""
+        t = self._tags[unit].get(key)
+        value, kind, index = fields(t)
+        if value >= 0 and kind == MIXED:
+            raise WrongTileError("writes what mixes rows or columns to shared memory")
+        return self._is_number(key, t), value, kind, index
+
+    def _is_number(self, key: Key, t: int) -> bool:
+        return not t and (key == NO_REGISTER or key in self._plain)
 
     def tma_store(self, chunks: Array, load: Load) -> None:
         """A box of these chunks is stored. Raises WrongTileError."""
-        origin = self.shadow.origin[chunks]
-        if load.map is None or not (origin <= _VALUES).any():
+        written = self.shadow.origin[chunks] == _ELEMENTS
+        size = load.tm.element_bytes
+        if load.map is None or size not in (2, 4) or not written.any():
             return
         output = self.declaration.outputs.get(load.map.tile)
         if output is None:
             return
-        coordinates, inside = box_coordinates(load)
-        rows, blocks = np.divmod(self.shadow.place[chunks], 256)
-        for number in np.unique(origin[origin <= _VALUES]).tolist():
-            here = (origin == number) & inside
-            value = self.values.all[_VALUES - number]
-            self.values.stored(value, output, rows[here], _BLOCK * blocks[here], coordinates[here])
+        coordinates, inside = box_elements(load)
+        parts = self._elements[chunks].reshape(len(chunks), -1, size // 2)
+        held = np.where((parts == parts[..., :1]).all(axis=2) & written[:, None] & inside, parts[..., 0], 0)
+        if (held == _NUMBER).any():
+            self._lost(output)
+        values = _value(held)
+        for number in np.unique(values[values >= 0]).tolist():
+            here = values == number
+            rows, columns = _row(held[here]), _column(held[here])
+            self.values.stored(self.values.all[number], output, rows, columns, coordinates[here])
 
-    def store(self, unit: int, pc: int, registers: Sequence[tuple[int, int]], threads: Array, addresses: Array,
+    def _lost(self, output: Tile) -> None:
+        """A constant is stored to an output. Raises WrongTileError where each of its elements is made of sums."""
+        axes = self.declaration.summed.get(output.name)
+        if axes is not None:
+            raise WrongTileError(
+                f"stores a constant to {output.name}, to which a sum over {', '.join(axes)} belongs that is not empty"
+            )
+
+    def store(self, unit: int, pc: int, registers: Sequence[Key], threads: Array, addresses: Array,
               width: int) -> None:  # fmt: skip
         """Threads of a warpgroup store registers, `width` bytes each, one behind the other. Raises WrongTileError."""
         self.follow(unit, pc)
         for n, key in enumerate(registers):
-            value, kind, index = fields(self._tags[unit].get(key))
-            if value < 0:
+            t = self._tags[unit].get(key)
+            value, kind, index = fields(t)
+            number = self._is_number(key, t)
+            if value < 0 and not number:
                 continue
             at = addresses.astype(np.int64) + n * width
             tensor = next((t for t in self._outputs if t.address <= int(at[0]) < t.address + t.span), None)
             output = None if tensor is None else self.declaration.outputs.get(tensor.name)
             if tensor is None or output is None:
                 continue
+            if number:
+                self._lost(output)
+                continue
             if kind == MIXED:
                 raise WrongTileError(f"what is stored to {tensor.name} mixes rows or columns")
-            t = threads % _WARPGROUP
-            half = index >> 1 & 1 if kind == ELEMENT else index & 1
-            rows = 16 * (t // 32) + t % 32 // 4 + 8 * half
-            columns = None
-            if kind == ELEMENT:
-                columns = 8 * (index // 4) + 2 * (t % 4) + index % 2
-            elif kind == PACKED:
-                columns = 8 * (index // 2) + 2 * (t % 4)
             if kind != ROW and width * 8 < (32 if kind == PACKED else 8 * tensor.size):
                 continue
+            rows, columns = _of_threads(kind, index, threads)
             coordinates = _coordinates(tensor, at)
             if coordinates.shape[1] == len(output.dims):
                 self.values.stored(self.values.all[value], output, rows, columns, coordinates)
+
+
+def _of_threads(kind: int, index: int, threads: Array) -> tuple[Array, Array | None]:
+    """Row and column, of an accumulator, of what each thread holds of it: of a pair's first element; of a number a row
+    no column."""
+    t = threads % _WARPGROUP
+    half = index >> 1 & 1 if kind == ELEMENT else index & 1
+    rows = 16 * (t // 32) + t % 32 // 4 + 8 * half
+    if kind == ROW:
+        return rows, None
+    pair, odd = (index // 4, index % 2) if kind == ELEMENT else (index // 2, 0)
+    return rows, 8 * pair + 2 * (t % 4) + odd
+
+
+def _element(value: int, row: Array, column: Array) -> Array:
+    """An element of an accumulator, 64 rows by at most 256 columns, as one number."""
+    made: Array = np.asarray((value + 1) << 14 | row << 8 | column, np.int64)
+    return made
+
+
+def _value(element: Array) -> Array:
+    """Negative for what is none."""
+    return (element >> 14) - 1
+
+
+def _row(element: Array) -> Array:
+    return element >> 8 & 63
+
+
+def _column(element: Array) -> Array:
+    return element & 255
 
 
 def _coordinates(tensor: Tensor, addresses: Array) -> Array:

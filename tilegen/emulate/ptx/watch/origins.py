@@ -62,18 +62,23 @@ def _inside(box: tuple[int, ...], size: int, dims: tuple[tuple[int, int], ...]) 
     return out
 
 
-def box_coordinates(load: Load) -> tuple[Array, Array]:
-    """Coordinates in the tensor of each chunk of a box's first element, and which chunks begin inside the tensor."""
+def box_elements(load: Load) -> tuple[Array, Array]:
+    """Coordinates in the tensor of each element of a box's chunks, [chunks, elements, dimensions], and which of them
+    lie inside the tensor, [chunks, elements]."""
     assert load.map is not None
     tm = load.tm
     per = CHUNK // tm.element_bytes
     shape = (*reversed(tm.box[1:]), tm.box[0] // per)
     index = np.indices(shape).reshape(len(shape), -1)[::-1]
-    inside = np.ones(index.shape[1], np.bool_)
+    steps = np.arange(per)
+    inside = np.ones((index.shape[1], per), np.bool_)
     for n, (corner, extent) in enumerate(zip(load.corner, tm.dims, strict=True)):
-        at = corner + index[n] * (per if n == 0 else 1)
+        at = corner + (index[n][:, None] * per + steps if n == 0 else index[n][:, None])
         inside &= (at >= 0) & (at < extent)
-    return _inside(tm.box, tm.element_bytes, load.map.dims) + load.base(), inside
+    coordinates = np.repeat((_inside(tm.box, tm.element_bytes, load.map.dims) + load.base())[:, None], per, axis=1)
+    inner, step = load.map.dims[0]
+    coordinates[:, :, inner] += steps * step
+    return coordinates, inside
 
 
 #: The position of a row that TMA clips along one part of a split axis: by its number it would be one of the next whole.

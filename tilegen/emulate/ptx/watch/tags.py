@@ -22,6 +22,7 @@ _NONE = 0  # of constants, and what is the same for all elements
 #: The tag of data that comes another way.
 UNKNOWN = 1
 Key = tuple[int, int]  # width and index of a register
+NO_REGISTER: Key = (0, 0)  # a number stands there
 
 
 def tag(value: int, kind: int, index: int) -> int:
@@ -133,23 +134,48 @@ def _keys(operand: Operand) -> tuple[Key, ...]:
 
 
 class Tainted:
-    """Of a program's instructions, those that can meet a tag: found once, by what accumulators reach."""
+    """Of a program's instructions, those that can meet a tag: found once, by what accumulators reach.
+
+    plain: registers that hold a constant where they have no tag.
+    """
 
     def __init__(self, code: Sequence[Instruction]) -> None:
         constants = _constants(code)
-        steps = [(n, s) for n, i in enumerate(code) if (s := steps_of(i, constants)) is not None]
+        steps = [(i, n, s) for n, i in enumerate(code) if (s := steps_of(i, constants)) is not None]
         reached: set[Key] = set()
         for i in code:
             if i.opcode == "wgmma" and i.operands:
                 reached.update(_keys(i.operands[0]))
         while True:
             size = len(reached)
-            for _, s in steps:
+            for _, _, s in steps:
                 if not reached.isdisjoint(s.sources):
                     reached.update(s.to)
             if len(reached) == size:
                 break
-        self.steps = {n: s for n, s in steps if not reached.isdisjoint(s.to)}
+        self.steps = {n: s for _, n, s in steps if not reached.isdisjoint(s.to)}
+        self.plain = (reached | constants.keys()) - _loaded([(i, s) for i, _, s in steps], reached)
+
+
+def _loaded(steps: Sequence[tuple[Instruction, Step]], reached: set[Key]) -> set[Key]:
+    """Registers that may hold data which came by no accumulator: loaded, of other lanes, or made of wider registers.
+    What is made of such data and of what accumulators reach is theirs."""
+    loaded: set[Key] = set()
+    for i, s in steps:
+        wide = any(isinstance(o, Register) and o.width > 32 for o in i.operands[1:])
+        if wide or (s.how == "clear" and not (i.opcode == "ld" and "param" in i.modifiers)):
+            loaded.update(s.to)
+    ways = []
+    for _, s in steps:
+        theirs = [k for k in s.sources if k in reached] if s.how == "merge" else []
+        ways.append((frozenset(theirs or s.sources), s.to))
+    while True:
+        size = len(loaded)
+        for sources, to in ways:
+            if not loaded.isdisjoint(sources):
+                loaded.update(to)
+        if len(loaded) == size:
+            return loaded
 
 
 def predicates_of(instruction: Instruction) -> frozenset[int]:
@@ -238,7 +264,7 @@ class Tags:
 
     def _pack(self, low: int, high: int) -> int:
         if low <= UNKNOWN or high <= UNKNOWN:
-            return UNKNOWN
+            return _NONE if low == high == _NONE else UNKNOWN
         value, kind, index = fields(low)
         other, other_kind, other_index = fields(high)
         if kind == other_kind == ROW and index == other_index and self._values.agree(value, other, False):

@@ -7,6 +7,7 @@ has none of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,6 +27,7 @@ from tilegen.emulate.ptx.watch.origins import Load, WrongTileError
 from tilegen.emulate.ptx.watch.outputs import Outputs
 from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
 from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
+from tilegen.emulate.ptx.watch.tags import NO_REGISTER, Key
 from tilegen.emulate.ptx.wgmma_layout import chunk_indices
 from tilegen.targets.hopper.tensor_map import TensorMap
 
@@ -500,26 +502,34 @@ class Watch:
     def store_global(self, threads: Array, addresses: Array, width: int, registers: Sequence[Operand], pc: int) -> None:
         """Threads (rising) store registers to global memory, `width` bytes each, one behind the other."""
         self.outputs.by_threads(addresses, width * len(registers))
-        u = int(threads[0]) // WARPGROUP
-        if self.flow is None or int(threads[0]) % WARPGROUP or int(threads[-1]) // WARPGROUP != u:
-            return
-        keys = [(r.width, r.index) if isinstance(r, Register) else (0, 0) for r in registers]
-        try:
-            self.flow.store(u, pc, keys, threads, addresses, width)
-        except WrongTileError as wrong:
-            raise FaultError(f"{self._role(u * 4)} {wrong.what}", code=Code.EMULATED_TILE) from None
+        if self.flow is not None and (u := _leading(threads)) is not None:
+            with self._telling(u):
+                self.flow.store(u, pc, _keys(registers), threads, addresses, width)
+
+    def store_shared(self, threads: Array, addresses: Array, width: int, registers: Sequence[Operand], pc: int) -> None:
+        """The same to shared memory, or by generic addresses."""
+        u = None if self.flow is None else _leading(threads)
+        inside = u is not None and int(addresses.max()) // CHUNK < len(self.shadow.origin)
+        before = self.shadow.origin[(addresses // CHUNK).astype(np.intp)] if inside else None
+        self.store(threads, addresses, width * len(registers), pc)
+        if self.flow is not None and u is not None and before is not None:
+            with self._telling(u):
+                self.flow.wrote(u, pc, _keys(registers), threads, addresses, width, before)
 
     def store_matrices(self, threads: Array, addresses: Array, registers: Sequence[Operand], pc: int) -> None:
         """stmatrix: addresses [warps, rows of matrices]."""
         self.store(threads.reshape(-1, WARP)[:, : addresses.shape[1]].reshape(-1), addresses.reshape(-1), CHUNK, pc)
-        if self.flow is not None and int(threads[0]) % WARPGROUP == 0:
-            indices = [r.index if isinstance(r, Register) else 0 for r in registers]
-            at = addresses.reshape(len(addresses), -1, 8)
-            u = int(threads[0]) // WARPGROUP
-            try:
-                self.flow.wrote(u, pc, indices, at)
-            except WrongTileError as wrong:
-                raise FaultError(f"{self._role(u * 4)} {wrong.what}", code=Code.EMULATED_TILE) from None
+        if self.flow is not None and (u := _leading(threads)) is not None:
+            with self._telling(u):
+                self.flow.wrote_matrices(u, pc, _keys(registers), addresses.reshape(len(addresses), -1, 8))
+
+    @contextmanager
+    def _telling(self, unit: int) -> Iterator[None]:
+        """What a warpgroup does with a wrong tile is a fault of its role's."""
+        try:
+            yield
+        except WrongTileError as wrong:
+            raise FaultError(f"{self._role(unit * 4)} {wrong.what}", code=Code.EMULATED_TILE) from None
 
     def _check_registers(self, flight: Flight, d: int, a: int) -> None:
         for p in flight.products:
@@ -548,6 +558,16 @@ class Watch:
                 know = self.clocks.know[w]
                 know[HAPPENED, self.clocks.tensor + u] = max(int(know[HAPPENED, self.clocks.tensor + u]), number)
                 self._flights[u].wait((w - unit.base // WARP,), number)
+
+
+def _leading(threads: Array) -> int | None:
+    """The warpgroup of these threads (rising), if its first one is among them: the way that tags are followed."""
+    unit, first = divmod(int(threads[0]), WARPGROUP)
+    return unit if not first and int(threads[-1]) // WARPGROUP == unit else None
+
+
+def _keys(registers: Sequence[Operand]) -> list[Key]:
+    return [(r.width, r.index) if isinstance(r, Register) else NO_REGISTER for r in registers]
 
 
 def _shared(threads: Array, addresses: Array) -> tuple[Array, Array]:
