@@ -191,6 +191,14 @@ def test_grid() -> None:
     assert [d.code for d in check_grid(most, {**symbols, "M": 2**31})] == ["GRID_TOO_LARGE"]
 
 
+def test_a_grid_is_of_whole_clusters() -> None:
+    symbols = {"M": 6, "N": 64, "K": 64, "sm_count": 132}
+    plan = replace(G, grid=op("mul", "M", 1), cluster=2)
+    assert check_grid(plan, symbols) == []
+    (d,) = check_grid(plan, {**symbols, "M": 5})
+    assert (d.code, d.got, d.wanted) == ("GRID_CLUSTERS", "5 CTAs", "a multiple of 2")
+
+
 def test_fragments_of_no_use_are_not_alive() -> None:
     plan = edits.role(
         G, "consumer", fragments=(*G.roles[1].fragments, ir.Fragment("x", "acc", 64, 256, F32, "x", at(1)))

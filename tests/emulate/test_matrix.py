@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.emulate.support import run
+from tilegen.diagnostics.core import TilegenError
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -70,3 +71,20 @@ def test_movmatrix_transposes() -> None:
         out,
     )
     assert np.array_equal(out.view(np.uint16).reshape(8, 8), data.view(np.uint16).reshape(8, 8).T)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(v) : "r"(shared(s)));',
+        'asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%1], {%0};" :: "r"(v), "r"(shared(s)) : "memory");',
+        'asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(v) : "r"(v));',
+    ],
+    ids=["ldmatrix", "stmatrix", "movmatrix"],
+)
+def test_matrices_are_for_whole_warps(text: str) -> None:
+    source = f"""extern "C" __global__ void k() {{
+      __shared__ __align__(128) u32 s[128]; u32 v = 0; if (threadIdx.x == 7) return; {text}
+    }}"""
+    with pytest.raises(TilegenError, match="is for all 32 threads of a warp, and some have exited"):
+        run(source)

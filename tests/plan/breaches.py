@@ -28,6 +28,7 @@ def let(name: str, value: str) -> ir.Let:
 RULES_OF_UNIFORMS: dict[str, tuple[ir.Plan, str]] = {
     "unknown operation": (replace(G, grid=Op("modulo", (Sym("M"), Int(2)))), 'no operation "modulo"'),
     "arguments": (replace(G, grid=Op("add", (Sym("M"),))), "add takes 2 arguments, not 1"),
+    "no arguments": (replace(G, grid=Op("mod", ())), "mod takes 2 arguments, not 0"),
     "select": (edits.alter(G, P, ir.For, stop=Op("select", (Sym("K"), Int(2)))), "select takes 3 arguments, not 2"),
     "division by 0": (edits.alter(G, P, ir.For, stop=Op("floordiv", (Sym("K"), Int(0)))), "floordiv by 0"),
     "grid by a size": (replace(G, grid=Op("ceildiv", (Sym("M"), Sym("N")))), "divides by what may be 0"),

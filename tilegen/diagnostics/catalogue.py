@@ -650,6 +650,11 @@ class Code(enum.Enum):
         ("use larger blocks", "make the schedule `persistent static`"),
         "a grid has at most 2**31 - 1 CTAs",
     )
+    GRID_CLUSTERS = Entry(
+        "the CTAs of {kernel} are no whole clusters at these sizes",
+        (REPORT, "leave `multicast` out"),
+        "a grid is made of whole clusters",
+    )
     PIPELINE_DEADLOCK = Entry(
         "the kernel would wait for ever here: {why}",
         (REPORT, "try another schedule"),

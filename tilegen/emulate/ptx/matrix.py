@@ -9,6 +9,7 @@ import numpy as np
 from tilegen.emulate.memory import MemoryFaultError
 from tilegen.emulate.ptx.addressing import shared_address
 from tilegen.emulate.ptx.decode import Control, Decoded, Modifiers, instruction
+from tilegen.emulate.ptx.faults import FaultError
 from tilegen.emulate.ptx.module import Instruction, Vector
 from tilegen.emulate.ptx.types import TYPES, Array
 from tilegen.emulate.ptx.unit import WARP, Group, Unit
@@ -65,7 +66,7 @@ def matrix(ins: Instruction) -> Decoded:
         def control(unit: Unit, group: Group) -> bool:
             if not unit.gather(group, unit.warp_bits(group.bits), ins.name):
                 return False
-            threads = unit.lanes(group.bits).threads
+            threads = whole_warps(unit, group, ins.name)
             index = places(threads)
             memory = machine.spaces.view("shared", 2)
             if load:
@@ -86,6 +87,14 @@ def matrix(ins: Instruction) -> Decoded:
     return Decoded(bind, control=True)
 
 
+def whole_warps(unit: Unit, group: Group, name: str) -> Array:
+    """The threads of a group. Raises FaultError where of a warp some have exited."""
+    threads = unit.lanes(group.bits).threads
+    if len(threads) % WARP:
+        raise FaultError(f"{name} is for all {WARP} threads of a warp, and some have exited", int(threads[0]))
+    return threads
+
+
 @instruction("movmatrix")
 def transpose_matrix(ins: Instruction) -> Decoded:
     """movmatrix.sync.aligned.m8n8.trans.b16: transposes an 8x8 matrix held by a warp."""
@@ -101,7 +110,7 @@ def transpose_matrix(ins: Instruction) -> Decoded:
         def control(unit: Unit, group: Group) -> bool:
             if not unit.gather(group, unit.warp_bits(group.bits), ins.name):
                 return False
-            threads = unit.lanes(group.bits).threads
+            threads = whole_warps(unit, group, ins.name)
             elements = a[threads].view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2)
             d[threads] = np.ascontiguousarray(elements).reshape(-1, 64).view(np.uint32).reshape(-1)
             return unit.advance(group)

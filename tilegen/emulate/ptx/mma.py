@@ -13,6 +13,7 @@ import numpy as np
 
 from tilegen.emulate.ptx.decode import Control, Decoded, Modifiers, instruction
 from tilegen.emulate.ptx.half import as_float
+from tilegen.emulate.ptx.matrix import whole_warps
 from tilegen.emulate.ptx.module import Instruction, Vector
 from tilegen.emulate.ptx.types import TYPES, Array
 from tilegen.emulate.ptx.unit import WARP, Group, Unit
@@ -61,7 +62,7 @@ def mma(ins: Instruction) -> Decoded:
         def control(unit: Unit, group: Group) -> bool:
             if not unit.gather(group, unit.warp_bits(group.bits), ins.name):
                 return False
-            threads = unit.lanes(group.bits).threads
+            threads = whole_warps(unit, group, ins.name)
             warps = len(threads) // WARP
             left, right = np.empty((warps, 16, 16), np.float32), np.empty((warps, 16, 8), np.float32)
             left[:, _A_ROWS, _A_COLS] = halves(a, threads)

@@ -21,7 +21,7 @@ def check(plan: ir.Plan) -> Iterator[Violation]:
             yield Violation(path, message)
     for message in _messages(_nodes(replace(plan, roles=()))):
         yield Violation(("plan",), message)
-    if any(e.op in _DIVISIONS and not isinstance(e.args[-1], Int) for e in _nodes(plan.grid)):
+    if any(e.op in _DIVISIONS and not all(isinstance(a, Int) for a in e.args[1:]) for e in _nodes(plan.grid)):
         yield Violation(("grid",), "the number of CTAs divides by what may be 0")
 
 
