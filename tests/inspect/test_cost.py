@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.movers import with_mover
 from tilegen.cli.main import main
 from tilegen.inspect.cost import INVARIANTS, Emitted, TileCost, costs
-from tilegen.passes.pipeline import lower
+from tilegen.passes.pipeline import lower, lower_all
 from tilegen.sema.loading import load
 from tilegen.targets.mls.build import MlsBuilt, build
 
@@ -27,12 +27,15 @@ def found(name: str) -> tuple[tuple[TileCost, ...], MlsBuilt]:
 @pytest.mark.parametrize("name", ["fa3_fwd", "gemm", "row_softmax"])
 def test_bytes_are_those_that_the_instructions_move(name: str) -> None:
     tiles, built = found(name)
-    plan = lower(load(SAMPLES / f"{name}.tile", {}))
+    program = load(SAMPLES / f"{name}.tile", {})
+    plan, by_threads = lower(program), lower(program, "sm_80")
     assert [t.tile for t in tiles] == [r.tile for r in built.plan.rings]
     for tile in tiles:
-        tma, copies, mls = tile.ways
+        tma, copies, by_warps, mls = tile.ways
         ring = plan.ring(tile.tile)
         assert tma.bytes == copies.bytes == ring.bytes * ring.parts
+        ring = by_threads.ring(tile.tile)
+        assert by_warps.bytes == ring.bytes * ring.parts
         held = built.plan.ring(tile.tile)
         assert (
             dict(mls.detail)["matrix loads, of a wave"] * held.piece.bytes * built.plan.waves == mls.bytes == held.bytes
@@ -42,11 +45,10 @@ def test_bytes_are_those_that_the_instructions_move(name: str) -> None:
 def test_a_machine_without_bounds_issues_more() -> None:
     tiles, _ = found("fa3_fwd")
     for tile in tiles:
-        tma, copies, mls = (way.instructions / way.bytes for way in tile.ways)
-        assert tma < copies
-        assert tma < mls
-        assert [way.predicates > 0 for way in tile.ways] == [False, True, True]
-        assert [way.counted for way in tile.ways] == [False, False, True]  # nothing was compiled here
+        tma, *others = (way.instructions / way.bytes for way in tile.ways)
+        assert tma < min(others)
+        assert [way.predicates > 0 for way in tile.ways] == [False, True, True, True]
+        assert [way.counted for way in tile.ways] == [False, False, False, True]  # nothing was compiled here
 
 
 def test_the_command_prints_tables_and_json() -> None:
@@ -85,6 +87,45 @@ def test_tiles_that_ctas_load_together_say_so(tmp_path: Path) -> None:
     assert (a["ways"][0]["mover"], b["ways"][0]["mover"]) == ("TMA", "TMA, 2 CTAs together")
     assert b["ways"][0]["detail"]["TMA instructions, of all warps"] == 2  # of 4 boxes
     assert b["ways"][0]["bytes"] == 2 * a["ways"][0]["bytes"]
+
+
+COLUMNS = """kernel columns(D: 8 .. 64 by 8) {
+  size   M
+  input  X: bf16[M, D]
+  output Y: f32[M]
+  axis   i in M, d in D
+  tile x[i, d] = X[i, d]
+  Y[i] = sum[d](x[i, d])
+  schedule sm_80 { block i 64  consumers 1 over i }
+}
+"""
+
+
+@pytest.mark.parametrize(("columns", "counted"), [(64, True), (40, False)])
+def test_copies_that_stand_in_a_loop_are_computed_in_place_of_counted(
+    columns: int, counted: bool, tmp_path: Path
+) -> None:
+    spec = tmp_path / "columns.tile"
+    spec.write_text(COLUMNS)
+    data = json.loads(CliRunner().invoke(main, ["cost", str(spec), "-D", f"D={columns}", "--json"]).stdout)
+    assert data["left_out"] == {}
+    (x,) = data["tiles"]
+    (by_warps,) = (way for way in x["ways"] if way["machine"] == "sm_80")
+    assert by_warps["counted"] == counted
+    assert by_warps["bytes"] == 64 * 64 * 2  # 40 columns take two chunks of 32
+    assert by_warps["issuers"] == 4
+
+
+def test_copies_element_by_element_load_and_store() -> None:
+    program = load(SAMPLES / "gemm.tile", {})
+    hopper, by_warps = Emitted(lower(program)), lower_all(program, "sm_80")
+    aligned, thin = (costs(program, hopper, None, Emitted(p))[0].ways[-1] for p in (by_warps[0], by_warps[-1]))
+    assert (aligned.machine, thin.machine) == ("sm_80", "sm_80")
+    assert "16 bytes a copy" in aligned.source
+    assert "2 bytes a copy" in thin.source
+    each = aligned.predicates
+    assert thin.predicates == 8 * each
+    assert thin.instructions - aligned.instructions == (7 * each * 4 + each) * 4  # a store for 8 elements; 4 warps
 
 
 BEFORE = """kernel before {

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilegen.inspect.moving import Moving, movings
-from tilegen.ir.plan import Operation, Plan, TmaLoad
-from tilegen.ir.plan_walk import body_of
+from tilegen.ir.plan import ASYNCHRONOUS, CopyTile, Operation, Plan, RolePlan, TmaLoad
+from tilegen.ir.plan_rules.memory import PIECE
+from tilegen.ir.plan_walk import all_operations, body_of
 from tilegen.ir.tile import TileProgram
 from tilegen.targets.hopper.sass import Function
 from tilegen.targets.mls import isa
@@ -24,10 +25,6 @@ COPY_THREADS = 128
 WARP = 32
 # a copy: its predicate, its 64-bit address (two additions), itself
 _A_COPY = 4
-_COPY_FORMULA = (
-    f"{COPY_THREADS} threads, {COPY_BYTES} bytes a copy; a thread: one multiply-add a dimension for its first address, "
-    "2 to swizzle, and for each copy a comparison, two additions for the next address and the copy; 1 to arrive"
-)
 
 
 @dataclass(frozen=True)
@@ -159,7 +156,7 @@ def costs(program: TileProgram, hopper: Emitted, built: MlsBuilt | None, sm_80: 
                 f"{ring.rows} x {ring.cols}" if ring else "",
                 (
                     *_on_hopper(emitted.get(move.name), loads, moved_bytes, rank),
-                    *([by_threads[move.name]] if move.name in by_threads else []),
+                    *_by_threads(sm_80.plan if sm_80 else None, by_threads.get(move.name), move.name, rank),
                     *([_matrix_loads(built, move.name)] if built else []),
                 ),
             )
@@ -175,8 +172,18 @@ def _shape(plan: Plan, tile: str) -> str:
 def _on_hopper(emitted: Movement | None, loads: tuple[TmaLoad, ...], moved: int, rank: int) -> tuple[Movement, ...]:
     """What was emitted, and what copies would take where they were not."""
     if emitted is not None:
-        return (emitted,) if emitted.mover == "copies" else (emitted, _copies(moved, rank))
-    return (*([_tma(loads, moved)] if loads else []), _copies(moved, rank))
+        return (emitted,) if emitted.mover == "copies" else (emitted, _copies("hopper", moved, rank))
+    return (*([_tma(loads, moved)] if loads else []), _copies("hopper", moved, rank))
+
+
+def _by_threads(plan: Plan | None, emitted: Movement | None, tile: str, rank: int) -> tuple[Movement, ...]:
+    """What was emitted; computed where there is no code, or none on one way through which all copies of a block stand
+    (columns that end inside a copied chunk leave them in a loop)."""
+    if emitted is not None or plan is None:
+        return (emitted,) if emitted is not None else ()
+    role, copy = _copy(plan, tile)
+    ring = plan.ring(tile)
+    return (_copies(plan.target, ring.bytes * ring.parts, rank, role.threads, copy.width),)
 
 
 # ---- TMA, and copies by threads: the machine code, where there is some ----
@@ -223,13 +230,25 @@ def _tma(loads: tuple[TmaLoad, ...], moved: int) -> Movement:
 # ---- copies of every thread: computed ----
 
 
-def _copies(moved: int, rank: int) -> Movement:
-    each = -(-moved // (COPY_BYTES * COPY_THREADS))
-    a_thread = rank + 2 + each * _A_COPY - 2 + 1  # the last copy needs no next address
-    warps = COPY_THREADS // WARP
+def _copy(plan: Plan, tile: str) -> tuple[RolePlan, CopyTile]:
+    """The threads that bring a tile, and how."""
+    copies = ((role, o) for role, _, o in all_operations(plan) if isinstance(o, CopyTile))
+    return next((role, o) for role, o in copies if o.slot.ring == tile)
+
+
+def _copies(machine: str, moved: int, rank: int, threads: int = COPY_THREADS, width: int = COPY_BYTES) -> Movement:
+    each = -(-moved // (width * threads))
+    whole = width in ASYNCHRONOUS
+    what, stores = ("the copy", 0) if whole else (f"the load, and for {PIECE} bytes a store", each * width // PIECE)
+    a_thread = rank + 2 + each * _A_COPY - 2 + stores + 1  # the last copy needs no next address
+    warps = -(-threads // WARP)
     detail = (("copies of a thread", each), ("instructions of a thread", a_thread))
     registers = 2 + 2 + 1 + 2  # the address, the stride of a step, the place in shared memory, the row and its limit
-    return Movement("hopper", "copies", a_thread * warps, warps, registers, each, moved, detail, False, _COPY_FORMULA)
+    source = (
+        f"{threads} threads, {width} bytes a copy; a thread: one multiply-add a dimension for its first address, "
+        f"2 to swizzle, and for each copy a comparison, two additions for the next address and {what}; 1 to arrive"
+    )
+    return Movement(machine, "copies", a_thread * warps, warps, registers, each, moved, detail, False, source)
 
 
 # ---- MLS: the lines of the emitted text ----
