@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,10 @@ from tests.mls.programs import COPY, GEMM, head, program
 from tests.mls.running import Array, copy, gemm, poison, random, softmax
 from tilegen.diagnostics.core import TilegenError
 from tilegen.emulate.mls import Report, launch
+from tilegen.sema.loading import load
+from tilegen.targets.mls.build import build
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("m", "n"), [(16, 32), (1, 8), (17, 40), (48, 96), (33, 64)])
@@ -183,3 +189,23 @@ def test_stale_rows_are_named_with_what_they_are() -> None:
         in message
     )
     assert "zeros are to be read, for X[16, 0] lies outside" in message
+
+
+def test_an_argument_that_is_missing_is_named() -> None:
+    with pytest.raises(TilegenError) as caught:
+        launch(program(GEMM), (1, 1, 1), {"A": poison((16, 32), np.float32), "M": 16, "K": 32})
+    (d,) = caught.value.diagnostics
+    assert d.code == "MLS_ARGUMENTS"
+    assert d.message.endswith(" is launched without B, C, N")
+    assert d.fixes == ("give each by its name: A, B, C, M, N, K",)
+
+
+def test_the_launch_that_the_document_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gemm.mls").write_text(build(load(ROOT / "samples" / "gemm.tile", {})).text)
+    monkeypatch.chdir(tmp_path)
+    (shown,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "mls.md").read_text(), re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(shown, names)
+    a, b, c = (names[n].astype(np.float64) for n in "abc")
+    np.testing.assert_allclose(c, a @ b, rtol=2**-8, atol=1e-4)
+    assert names["report"].count("matrix_load") == (a.nbytes + b.nbytes) // 4 // 1024  # bytes of bf16, of a load

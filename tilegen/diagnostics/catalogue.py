@@ -1197,6 +1197,11 @@ class Code(enum.Enum):
     # ---- MLS programs (tilegen.targets.mls, tilegen.emulate.mls) ----
     MLS_SYNTAX = Entry("this is no MLS assembly: {what}", ("see docs/mls.md, section 8, for the form of a line",))
     MLS_PROGRAM = Entry("no MLS machine can run this: {what}", ("docs/mls.md says what each instruction takes",))
+    MLS_ARGUMENTS = Entry(
+        "{kernel} is launched without {missing}",
+        ("give each by its name: {known}",),
+        "an array for each tensor, its strides in elements (`A.stride0` is that of A's first dimension), and numbers",
+    )
     MLS_CARRY = Entry(
         "{what}",
         ("add the high words with s_addc_u32, right behind the s_add_u32 of the low words",),

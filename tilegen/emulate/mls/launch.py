@@ -47,12 +47,17 @@ def launch(
 ) -> Report:
     """Run `program` on copies of the input arrays; the elements of output arrays are overwritten with the results.
 
-    arguments: one value for each `.arg`, by name. straddle: tensors to lie across 4 GiB whatever their size (larger
-    than a page they do anyway). seed: of the waves' turns and of when loads land. spans: where the program's lines
-    stand (else in its own text). step_limit: wave instructions before a launch is taken for endless (`STEP_LIMIT`).
+    arguments: one value for each `.arg`, by name; strides in elements. straddle: tensors to lie across 4 GiB whatever
+    their size (larger than a page they do anyway). seed: of the waves' turns and of when loads land. spans: where the
+    program's lines stand (else in its own text). step_limit: wave instructions before a launch is taken for endless
+    (`STEP_LIMIT`).
 
-    Raises TilegenError for the first fault, naming instruction, tile, element and address.
+    Raises TilegenError where an argument is missing, and for the first fault, naming instruction, tile, element and
+    address.
     """
+    names = [argument.name for argument in program.arguments]
+    if missing := [name for name in names if name not in arguments]:
+        fail(Code.MLS_ARGUMENTS, None, kernel=program.name, missing=", ".join(missing), known=", ".join(names))
     memory = PagedMemory()
     tensors: dict[str, Tensor] = {}
     values: dict[str, int | float] = {}
