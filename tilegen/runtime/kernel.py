@@ -227,7 +227,8 @@ class Kernel:
 
         watch: what the hardware leaves undefined is reported, as faults of the catalogue whose names begin with
         EMULATED. seed: of the times at which engines finish and warps run; None completes everything when it is
-        issued. ptx: a text to run instead of the kernel's own. step_limit: steps until it counts as endless.
+        issued. ptx: a text to run instead of that of the variant that the arguments take. step_limit: steps until it
+        counts as endless.
 
         Raises TilegenError for the first fault.
         """
