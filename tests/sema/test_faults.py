@@ -25,6 +25,7 @@ CASES: list[tuple[Code, list[Change], str]] = [
     (Code.BAD_CHARACTER, [("i + w", "i + @w")], "@"),
     (Code.UNKNOWN_STATEMENT, [("tile b[", "tiel b[")], "tiel"),
     (Code.UNKNOWN_STATEMENT, [(SCHEDULE, "blokc i 64, j 64")], "blokc"),
+    (Code.UNKNOWN_STATEMENT, [("consumers 1", "consumer 1")], "consumer"),
     (Code.PARAMETER_MISSING, [(" = 64, flag", ", flag")], "D: 64 | 128"),
     (Code.PARAMETER_VALUE, [("= 64, flag", "= 32, flag")], "32"),
     (Code.PARAMETER_RANGE, [("64 | 128", "64 .. 128 by 3")], "64 .. 128 by 3"),

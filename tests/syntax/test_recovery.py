@@ -67,6 +67,8 @@ def test_what_could_stand_there_is_said() -> None:
     assert (found.got, found.wanted) == ("`)`", "`]`")
     (found,) = errors("kernel k { sized M }")
     assert found.wanted == "`size`?"
+    (found,) = errors("kernel k { schedule hopper { block i 64  consumer 2 over i  stages a 3 } }")
+    assert (found.got, found.wanted) == ("`consumer`", "`consumers`?")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ def _unexpected(source: Source, token: Token, expected: set[str]) -> Diagnostic:
         if expected == {"LSQB"}:
             return _misspelt(source, before[-2:], "statement", STATEMENTS)
         if expected == {"INT"} and previous.text not in DIRECTIVES:
-            return _misspelt(source, [previous], "directive", DIRECTIVES)
+            # `name 2` passes for an option, and an `over` behind it for a name
+            option = before[-3:-2] if previous.text == "over" and before[-2].text.isdigit() else []
+            return _misspelt(source, [*option, previous], "directive", DIRECTIVES)
     return fault(Code.SYNTAX, span, got=f"`{token}`", wanted=_wanted(expected), token=str(token))
 
 
