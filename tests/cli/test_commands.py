@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from tilegen.cli import mls as running_mls
+from tilegen.cli import run as running
 from tilegen.cli.console import stdout, table
 from tilegen.cli.main import DEFECTS, TARGETS, main
 from tilegen.cli.run import Judged, _row
@@ -201,9 +203,10 @@ def test_memory_that_cannot_be_had_is_told_in_words(monkeypatch: pytest.MonkeyPa
         raise MemoryError
 
     monkeypatch.setattr("tilegen.cli.run.evaluate", full)
-    text = fails(2, "run", COPY, "--emulate", "--size", "M=37,N=48")
-    assert "at these sizes, M=37, N=48" in text
-    assert "`--size N=…`" in text
+    result = tilegen("run", COPY, "--emulate", "--size", "M=37,N=48")
+    assert result.exit_code == 2
+    assert "at these sizes, M=37, N=48" in result.stderr
+    assert "`--size N=…`" in result.stderr
 
 
 def test_a_disk_that_is_full_elsewhere_is_not_taken_for_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +386,28 @@ def test_outputs_are_poisoned_first_so_that_a_kernel_which_writes_nothing_is_wro
     assert "got:    nan" in result.stderr
 
 
+@pytest.mark.parametrize("target", ["hopper", "mls"])
+def test_a_run_that_may_take_long_says_so_below_its_heading(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ReachedError(Exception):
+        pass
+
+    def reached(*_: object, **__: object) -> None:
+        raise ReachedError
+
+    monkeypatch.setattr(running, "_judged", reached)
+    monkeypatch.setattr(running_mls, "emulated", reached)
+    told = "the emulator may take minutes"
+    command = ("run", GEMM, "--emulate", "--target", target, "--size")
+    small = CliRunner().invoke(main, [*command, "M=512,N=1024,K=512"])
+    large = CliRunner().invoke(main, [*command, "M=1024,N=1024,K=1032"])
+    for result in (small, large):
+        assert isinstance(result.exception, ReachedError)
+        assert "N=1024" in result.stdout  # before it ran
+        assert "in the emulator, random data with seed 0" in result.stdout
+    assert told not in small.stderr
+    assert told in large.stderr
+
+
 def test_an_emulated_run_is_watched_unless_it_is_to_be_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     real, asked = Kernel.emulate, []
 
@@ -511,9 +536,11 @@ def test_a_misspelt_file_is_told_the_one_that_is_there() -> None:
 
 
 def test_sizes_that_make_no_arrays_are_wrong_usage() -> None:
-    text = fails(2, "run", str(Path(FA3).parent / "gemm.tile"), "--emulate", "--size", "N=100")
-    assert "TMA_STRIDE_ALIGNMENT" in text
-    assert "choose sizes that make them so" in text
+    result = tilegen("run", GEMM, "--emulate", "--size", "N=100")
+    assert result.exit_code == 2
+    assert "N=100" in result.stdout  # the heading stands above the fault
+    assert "TMA_STRIDE_ALIGNMENT" in result.stderr
+    assert "choose sizes that make them so" in result.stderr
 
 
 def test_the_package_is_the_command_too() -> None:

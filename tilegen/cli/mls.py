@@ -11,7 +11,7 @@ from pathlib import Path
 from tilegen.cli.console import stdout, table
 from tilegen.cli.memory import within_memory
 from tilegen.cli.publish import publish
-from tilegen.cli.run import Judged, arguments, dense, judge, numbers, print_judged
+from tilegen.cli.run import Judged, arguments, dense, judge, numbers, print_judged, tell_if_long
 from tilegen.cli.usage import wrong_usage
 from tilegen.cli.values import Sizes, Wanted
 from tilegen.diagnostics.catalogue import Code, fail
@@ -143,6 +143,7 @@ def run_mls(wanted: Wanted, given: Sizes, seed: int, defect: str | None) -> None
     for note in built.plan.notes:
         out.print(f"note: {note}", markup=False)
     with within_memory(program, sizes, scalars):
+        tell_if_long(program, sizes, scalars)
         try:
             trial = emulated(built, program, sizes, scalars, seed, straddle=defect == "carry")
         except TilegenError as error:

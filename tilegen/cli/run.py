@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +37,7 @@ from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.sizes import MAX_SIZE
 from tilegen.sema.faults import suggestion
 
+LONG = 1 << 30  # points of equations; an emulator goes through some 10^7 to 10^8 in a second
 _UNTELLING = (
     "what rounding may do to it is as large as the output itself, so that wrong results would pass. A comparison or a "
     "floor may stand where its argument can fall on either side: look at it on data that keep away from there"
@@ -69,14 +71,6 @@ def run_command(
     device = None if emulate else gpu(wanted.target)
     sizes, scalars = arguments(done.program, given, small=device is None)
     chosen = choose(done, {**dense(sizes), **scalars})
-    with within_memory(done.program, sizes, scalars):
-        judged, time = _judged(chosen.kernel, sizes, scalars, seed, on_gpu=device is not None, plain=plain)
-
-    out = stdout()
-    out.print(done.title, style="bold", markup=False)
-    out.print(numbers({**sizes, **scalars}), markup=False)
-    if chosen.heading:
-        out.print(chosen.heading, markup=False)
     where = (
         f"on {device.name}"
         if device
@@ -84,11 +78,26 @@ def run_command(
         + (", not watched" if plain else "")
         + ("" if emulate else f": no {MACHINES[wanted.target].words} here")
     )
-    out.print(f"{where}, random data with seed {seed}", markup=False)
-    for note in chosen.notes:
-        out.print(f"note: {note}", markup=False)
-
+    with within_memory(done.program, sizes, scalars):
+        # before it runs: that may take long, and what it is about then stands above a fault too
+        out = stdout()
+        out.print(done.title, style="bold", markup=False)
+        out.print(numbers({**sizes, **scalars}), markup=False)
+        if chosen.heading:
+            out.print(chosen.heading, markup=False)
+        out.print(f"{where}, random data with seed {seed}", markup=False)
+        for note in chosen.notes:
+            out.print(f"note: {note}", markup=False)
+        if device is None:
+            tell_if_long(done.program, sizes, scalars)
+        judged, time = _judged(chosen.kernel, sizes, scalars, seed, on_gpu=device is not None, plain=plain)
     print_judged(done.program, judged, f"time: {time}; {how_long(done, seconds + chosen.seconds)}")
+
+
+def tell_if_long(program: TileProgram, sizes: Mapping[str, int | list[int]], scalars: Mapping[str, float]) -> None:
+    """Say on stderr, of a run in an emulator, that it may take minutes."""
+    if Space.of(program, sizes, scalars).points > LONG:
+        click.echo("note: at these sizes the emulator may take minutes; --size makes them smaller", err=True)
 
 
 def print_judged(program: TileProgram, judged: Sequence[Judged], time: str) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from tilegen.ir.poly import Poly
-from tilegen.ir.tile import Axis, Ragged, Tensor, TileProgram
+from tilegen.ir.tile import Axis, Fold, Ragged, Tensor, TileProgram
+from tilegen.ir.walk import subexpressions
 from tilegen.oracle.named import Array, Axes, expand, fill, union
 
 Box = Mapping[str, range]  # the positions of each leaf axis that are being evaluated
@@ -71,6 +73,15 @@ class Space:
     def extent(self, axis: str) -> int:
         """The extent of an axis; the largest one if it is ragged."""
         return self.program.axis(axis).extent.evaluate(self.symbols)
+
+    @property
+    def points(self) -> int:
+        """Points of all equations, those that they fold over among them, where the domain is everything."""
+        nests = (
+            (*d.axes, *(axis for e in subexpressions(d.value) if isinstance(e, Fold) for axis in e.axes))
+            for d in self.program.definitions
+        )
+        return sum(prod(self.extent(leaf) for leaf in self.leaf_set(nest)) for nest in nests)
 
     def whole(self, leaves: Iterable[str]) -> dict[str, range]:
         """The box of all positions of these leaf axes."""
