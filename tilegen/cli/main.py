@@ -126,7 +126,7 @@ def main() -> None:
     help="Where to write; made if need be. Default: here.",
 )
 @click.option("--emit", metavar="LIST", help="Which files to write: plan.txt,cu … Default: all.")
-@_sizes("With --tuned, the sizes to build for; without them, the schedule that was found last is taken.")
+@_sizes("With --tuned, take only schedules found for sizes of the same class; without it, all that are kept.")
 @_DEFECT
 def build(wanted: values.Wanted, folder: Path, emit: str | None, sizes: values.Sizes, defect: str | None) -> None:
     """Compile SPEC, check it, and write NAME.cu, .ptx, .cubin, .sass, .plan.json and .plan.txt; for mls NAME.mls.
