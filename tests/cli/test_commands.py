@@ -328,6 +328,7 @@ def test_a_run_tells_of_a_domain_that_skips_no_blocks(target: str, tmp_path: Pat
     ("tile", "at", "says"),
     [
         ("k", "b=0,i=3", "k is where b, j, g, d are, whatever i is"),
+        ("k", "b=0,x=3", "one of `b`, `d`, `g`, `h`, `j`\n"),  # not those that k is not along
         ("q", "b=0,h=0,i=0,j=9", "q is where b, i, h, d are, whatever j is"),
         ("k", "b=0,r=1", "k is where b, j, g, d are, whatever r is"),
     ],

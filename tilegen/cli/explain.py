@@ -197,7 +197,8 @@ def _refusal_of_tma(name: str, place: _Place) -> str:
 
 
 def _check_axes(tile: str, given: Mapping[str, int], place: _Place, option: str) -> None:
-    """Refuses an axis that says nothing of where a tile is: the tile has not got it, nor its whole or a part of it."""
+    """Refuses what is no axis, and an axis that says nothing of where a tile is: the tile has not got it, nor its whole
+    or a part of it."""
     program = place.program
     axes = tile_axes(tile, place.scheduled)
     telling = {*axes, *map(place.sequences, program.ragged)}
@@ -206,7 +207,9 @@ def _check_axes(tile: str, given: Mapping[str, int], place: _Place, option: str)
             parts = {axis.split.outer, axis.split.inner}
             telling |= parts if axis.name in axes else {axis.name} if parts & set(axes) else set()
     for name in given:
-        if name not in telling and any(a.name == name for a in program.axes):
+        if all(a.name != name for a in program.axes):
+            wrong_usage(f"{option}: {program.name} has no axis {name}", got=name, wanted=suggestion(name, telling))
+        if name not in telling:
             wrong_usage(
                 f"{option}: {tile} is where {', '.join(axes)} are, whatever {name} is",
                 got=f"{name}={given[name]}",
@@ -218,9 +221,6 @@ def _completed(given: Mapping[str, int], place: _Place, option: str) -> dict[str
     """The position along every axis: those given, those that follow for split axes, and 0 along the others."""
     program = place.program
     axes = {a.name: a for a in program.axes}
-    for name in given:
-        if name not in axes:
-            wrong_usage(f"{option}: {program.name} has no axis {name}", got=name, wanted=suggestion(name, axes))
     found = {name: given.get(name, 0) for name in axes}
     values = place.values(found)
     for axis in program.axes:
