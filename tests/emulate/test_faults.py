@@ -42,6 +42,7 @@ def body(text: str) -> str:
         ("wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%r1}, %r2, %r3, 1, 1, 1, 0, 0;", "do not go together"),
         ("tcgen05.mma %r1;", "tcgen05.mma: no such instruction"),
         ("fence.proxy.quantum;", "modifier .quantum is not known here"),
+        ("or.b32 %r1, %r2, %r3, %r2;", "it has 4 operands, not 3"),
         (
             "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
             "[%r1], [%r2, {%r3}], [%r1];",
@@ -66,6 +67,8 @@ def test_an_unknown_instruction_is_named_with_both_lines(line: str, words: str) 
         (body("mov.u32 %r1 %r2;"), "expected ',' or ';'"),
         (HEAD + "quux\n", "cannot read 'quux' here"),
         (HEAD + ".visible .entry k() {\n.reg .b32 %r<2>;\n", "the body of k does not end"),
+        (HEAD + '.visible .entry k() {\n.pragma "nounroll"\n', "the text ends in the middle of a statement"),
+        (HEAD + ".visible .entry k(.param .b32 a", "the text ends in the middle of a statement"),
     ],
 )
 def test_syntax_faults(text: str, words: str) -> None:

@@ -23,7 +23,7 @@ _KERNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fa3_fwd": ({"D": 64, "causal": True}, {"B": 1, "Sq": 70, "Sk": 70, "Hk": 1, "G": 1}),
 }
 _SHORT = "copy"  # changed as often as the longest two together, which take eight times its time
-_STEPS = 60_000  # of an emulated launch; the slowest of these kernels takes a tenth
+_STEPS = 30_000  # of an emulated launch; the slowest of these kernels takes a fifth
 _WORD = re.compile(r"[%$.]?\w+(?:\.\w+|::\w+)*|\S")
 _MODIFIERS = (
     ".s32", ".u32", ".u64", ".b64", ".f32", ".f16x2", ".bf16x2", ".b16", ".pred", ".lo", ".wide", ".sync", ".aligned",

@@ -54,7 +54,7 @@ def chosen(plan: ir.Plan, paths: Paths) -> Iterator[Mapping[str, int]]:
     loop and branch that any goes into is gone into. A CTA has two items, which show what one leaves behind."""
     every = [{**trial, "sm_count": -(-trial["sm_count"] * ITEMS // 2)} for trial in trials(plan)]
     left = set(paths.forks)
-    for trial in _by_values(every):
+    for trial in _by_values(plan, every):
         left -= _entered(plan, paths, trial)
         yield trial
     for trial in every:
@@ -70,7 +70,7 @@ def _entered(plan: ir.Plan, paths: Paths, trial: Mapping[str, int]) -> frozenset
     return frozenset().union(*(paths.entered(trial, cta, ctas) for cta in _ends(ctas)))
 
 
-def _by_values(every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
+def _by_values(plan: ir.Plan, every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
     """What only repeats (heads) does so in the trial of several blocks, and where a launch is small enough for its
     outputs to be counted. The longest loops are run for one of it: they take most of the time."""
     seen: set[tuple[str, int]] = set()
@@ -85,4 +85,5 @@ def _by_values(every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]
             seen |= taken
             key = tuple(trial[name] for name in blocks)
             longest = any(trial[name] == v[-1] for name, v in blocks.items())
-            yield once[key] if longest else repeated[key] if set(key) == {1} else trial
+            counted = evaluate(plan.grid, repeated[key]) <= MOST_CTAS
+            yield once[key] if longest else repeated[key] if counted else trial

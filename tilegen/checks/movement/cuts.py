@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Labels = npt.NDArray[np.int16]
-MOST = 62
+MOST = 62  # regions that are bits of a number
 FEW = 4096
 
 
@@ -70,13 +70,20 @@ class Cuts:
         """Rows (axis 1) or columns (axis 0) that meet the same regions, and which those are."""
         key = (id(cut), bool(axis))
         if key not in self._rows:
-            assert cut.count < MOST, "regions are bits of a number here"
-            bits = np.bitwise_or.reduce(
-                np.left_shift(np.int64(1), cut.labels.astype(np.int64)), axis=axis, keepdims=True
-            )
-            rows, values = self.of(bits)
-            self._rows[key] = rows, tuple(tuple(n for n in range(cut.count) if v >> n & 1) for v in values)
+            self._rows[key] = self._rows_by_bits(cut, axis) if cut.count < MOST else self._rows_by_sets(cut, axis)
         return self._rows[key]
+
+    def _rows_by_bits(self, cut: Cut, axis: int) -> tuple[Cut, tuple[tuple[int, ...], ...]]:
+        bits = np.bitwise_or.reduce(np.left_shift(np.int64(1), cut.labels.astype(np.int64)), axis=axis, keepdims=True)
+        rows, values = self.of(bits)
+        return rows, tuple(tuple(n for n in range(cut.count) if v >> n & 1) for v in values)
+
+    def _rows_by_sets(self, cut: Cut, axis: int) -> tuple[Cut, tuple[tuple[int, ...], ...]]:
+        lines = cut.labels if axis else cut.labels.T
+        met = [tuple(np.flatnonzero(np.bincount(line, minlength=cut.count)).tolist()) for line in lines]
+        numbers = {regions: n for n, regions in enumerate(dict.fromkeys(met))}
+        labels = np.array([numbers[regions] for regions in met])
+        return self.of(labels[:, None] if axis else labels[None])[0], tuple(numbers)
 
     def turned(self, cut: Cut) -> Cut:
         """Rows and columns exchanged."""

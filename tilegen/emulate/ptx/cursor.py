@@ -24,10 +24,11 @@ class Cursor:
         return self._tokens[min(self._at + distance, len(self._tokens) - 1)]
 
     def take(self) -> Token:
-        """Consume and return the next token."""
+        """Consume and return the next token, or fail where there is none."""
         token = self._tokens[self._at]
-        if token.kind != "end":
-            self._at += 1
+        if token.kind == "end":
+            syntax_error("the text ends in the middle of a statement", Place(token.line))
+        self._at += 1
         return token
 
     def accept(self, text: str) -> bool:

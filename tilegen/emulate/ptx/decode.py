@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -220,6 +221,7 @@ def map3(f: Callable[[Array, Array, Array], Array], d: Array, a: Array, b: Array
 
 def simple(ptx_type: PtxType, ins: Instruction, make: Callable[..., Step]) -> Decoded:
     """A step whose destination and sources all have `ptx_type`: make(d, a, b, …)."""
+    Modifiers(ins).operands(len(signature(make).parameters))
 
     def bind(machine: Machine) -> Step:
         d, *sources = ins.operands
