@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from tilegen.diagnostics.core import TilegenError
 
+_ROOT = f"{Path(__file__).resolve().parents[2]}/"
 LIMIT = 10.0  # seconds of the processor that a case may take
 
 
@@ -93,7 +95,7 @@ def one(suite: Suite, seed: str, tally: Tally) -> None:
         tally.findings.append(Finding(seed, case.origin, outcome, case.text))
     except Exception:
         outcome = "traceback"
-        tally.findings.append(Finding(seed, case.origin, traceback.format_exc(), case.text))
+        tally.findings.append(Finding(seed, case.origin, traceback.format_exc().replace(_ROOT, ""), case.text))
     tally.outcomes[outcome] += 1
     tally.slowest = max(tally.slowest, (time.process_time() - started, seed))
 

@@ -28,7 +28,7 @@ class Record:
 
     def __init__(self, title: str, what: str, pool: Pool, output: Path | None, *, gpu: bool = False) -> None:
         """what: is run, in the plural. gpu: on one, too."""
-        facts = {**(machine.facts() if gpu else {}), **machine.host_facts(), "command": f"`{_command()}`"}
+        facts = {**(machine.facts() if gpu else {}), **machine.host_facts(), "command": f"`{_command(output)}`"}
         self._head = [f"# {title}", "", *(f"- {name}: {value}" for name, value in facts.items())]
         self._what, self._pool, self._output = what, pool, output
         self._written = time.monotonic()
@@ -53,5 +53,7 @@ class Record:
         return "\n".join([*self._head, f"- time: {took}", "", body.strip("\n"), ""])
 
 
-def _command() -> str:
-    return shlex.join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]])
+def _command(output: Path | None) -> str:
+    """As given, without the folder that the record is written to."""
+    words = (output.name if output and Path(word) == output else word for word in sys.argv[1:])
+    return shlex.join(["python", os.path.relpath(sys.argv[0]), *words])

@@ -31,3 +31,4 @@ def test_a_record_says_what_was_run_and_found(command: str, ran: str, row: str, 
     assert f" s in 1 processes; {ran}\n" in text
     assert f"\n{row}" in text
     assert f"- command: `python tools/{name}.py " in text
+    assert str(tmp_path) not in text

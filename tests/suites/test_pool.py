@@ -80,15 +80,15 @@ def test_a_signal_ends_a_suite_and_keeps_its_results(number: signal.Signals) -> 
 
 def test_a_record_is_complete_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEGEN_REVISION", "abc123")
-    monkeypatch.setattr(sys, "argv", ["tools/some.py", "--each", "3", "-o", "a file.md"])
+    monkeypatch.setattr(sys, "argv", ["tools/some.py", "--each", "3", "-o", str(tmp_path / "a record.md")])
     with Pool(3, seconds=5.0) as pool:
-        record = Record("Faults", "mutants", pool, tmp_path / "record.md")
+        record = Record("Faults", "mutants", pool, tmp_path / "a record.md")
         record.finish("| kind |\n", 2, 2)
-        whole = (tmp_path / "record.md").read_text(encoding="utf-8")
+        whole = (tmp_path / "a record.md").read_text(encoding="utf-8")
         pool.cut = "5 s were over"
         record.finish("| kind |\n", 1, 2)
-        cut = (tmp_path / "record.md").read_text(encoding="utf-8")
+        cut = (tmp_path / "a record.md").read_text(encoding="utf-8")
     assert whole.startswith("# Faults\n\n- date: ")
-    assert "\n- revision: abc123\n- command: `python tools/some.py --each 3 -o 'a file.md'`\n- time: 0 s" in whole
+    assert "\n- revision: abc123\n- command: `python tools/some.py --each 3 -o 'a record.md'`\n- time: 0 s" in whole
     assert whole.endswith(" s in 3 processes; all 2 mutants\n\n| kind |\n")
     assert cut.endswith(" s in 3 processes; cut (5 s were over): 1 of 2 mutants\n\n| kind |\n")
