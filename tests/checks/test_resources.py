@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.passes.specs import loaded, text_of
 from tests.plan import edits
 from tests.plan.plans import F32, at, attention, gemm
 from tilegen.checks.grid import check_grid
@@ -12,6 +13,7 @@ from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.liveness import OVERHEAD, live_points
 from tilegen.ir.uniform import Int, op
+from tilegen.passes.pipeline import lower_all
 
 G, A = gemm(), attention()
 
@@ -205,3 +207,13 @@ def test_fragments_of_no_use_are_not_alive() -> None:
     )
     plan = edits.before(plan, "consumer", ir.For, ir.Init("x", 0.0, at(1)))
     assert "x" not in peak(plan)
+
+
+@pytest.mark.parametrize(
+    ("D", "DV"),
+    [(128, 128), (136, 104), (152, 104), (168, 72), (192, 64), (192, 72), (200, 56), (216, 40), (248, 32), (256, 256)],
+)
+def test_heads_of_any_two_sizes_fit(D: int, DV: int) -> None:
+    """Lines of shared memory hold more than the columns of a size that is no multiple of their own."""
+    for plan in lower_all(loaded(text_of("attention_mixed_heads"), D=D, DV=DV)):
+        assert check(plan) == []
