@@ -122,10 +122,8 @@ def _keep(out: Console, case: Case, search: Search, device: DeviceInfo, asked: A
     """Keep the winner, say where it is, and print it if that is asked."""
     winner = best(search)
     if winner is None:
-        out.print(
-            "nothing is kept: no full rounds were run in this time; give more (--time), or fewer candidates",
-            markup=False,
-        )
+        told = f"fewer than {_ROUNDS} full rounds were run in this time; give more (--time), or fewer candidates"
+        out.print(f"nothing is kept: {told}", markup=False)
         return
     kept = results.to_keep(case, search, winner, device.name)
     if kept is None:
