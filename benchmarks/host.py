@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.builds import ROOT, SAMPLES
 from benchmarks.stand_in import installed
-from tilegen.bench.machine import facts, processor_facts
+from tilegen.bench.machine import facts, host_facts, processor_facts
 from tilegen.bench.report import aligned
 from tilegen.runtime.recent import MOST
 
@@ -210,14 +210,14 @@ def report(machine: Mapping[str, str], rows: list[Row], folder: Path) -> list[st
 @contextmanager
 def device(stand_in: bool) -> Iterator[tuple[Any, Callable[[], object], dict[str, str]]]:
     """torch, a wait for the GPU, and what is known of the machine."""
-    cpu = processor_facts()
     if stand_in:
+        known = host_facts()
         with installed() as (torch, _):
-            yield torch, lambda: None, {"gpu": "none: torch and the driver are stand-ins", **cpu}
+            yield torch, lambda: None, {"gpu": "none: torch and the driver are stand-ins", **known}
         return
     import torch
 
-    yield torch, torch.cuda.synchronize, {**facts(), **cpu}
+    yield torch, torch.cuda.synchronize, {**facts(), **processor_facts()}
 
 
 def main(arguments: list[str] | None = None) -> int:
