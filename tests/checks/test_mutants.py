@@ -65,6 +65,15 @@ def _some(subject: Subject, kind: str) -> list[Mutant]:
     return list(mutants(plan_of(subject), (kind,)))
 
 
+@pytest.mark.parametrize("kind", ("the wrong head or batch", "dimensions of a tensor map exchanged"))
+def test_batch_and_head_are_told_apart_wherever_they_are_named(kind: str) -> None:
+    """The first and the last item of a launch have one number for both where there are as many heads as batches."""
+    subject = SMALL["attention_decode D=64"]
+    every = _some(subject, kind)
+    assert every
+    assert [m.where for m in every if report(subject, m) is None and harm(subject, m, 1)] == []
+
+
 @pytest.mark.parametrize("kind", HARMFUL)
 def test_the_judge_sees_what_a_kind_does(kind: str) -> None:
     subject = SMALL["attention_decode D=64"]

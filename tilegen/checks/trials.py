@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from tilegen.checks.paths import Paths
@@ -76,8 +76,12 @@ def trials(plan: ir.Plan) -> Iterator[dict[str, int]]:
         trial = {n: values[n][choice[-1]] for n in names} | dict(zip(varied, choice, strict=False))
         if plan.table is not None and plan.table.sequences is not None:
             trial |= _with_lengths(plan.table.sequences, trial, values)
-        trial["sm_count"] = plan.cluster * max(1, -(-_items(plan, trial) // ITEMS))
-        yield trial
+        yield with_ctas(plan, trial, ITEMS)
+
+
+def with_ctas(plan: ir.Plan, trial: Mapping[str, int], items: int) -> dict[str, int]:
+    """The trial on so many multiprocessors that a CTA, or a cluster, has this many work items."""
+    return {**trial, "sm_count": plan.cluster * max(1, -(-_items(plan, trial) // items))}
 
 
 def _sequence_names(q: ir.Sequences, names: list[str]) -> list[str]:
@@ -117,7 +121,7 @@ def _grid_symbols(plan: ir.Plan) -> frozenset[str]:
     return symbols(plan.grid) - {"sm_count"}
 
 
-def _items(plan: ir.Plan, trial: dict[str, int]) -> int:
+def _items(plan: ir.Plan, trial: Mapping[str, int]) -> int:
     work = next(o for _, _, o in all_operations(plan) if isinstance(o, ir.Work))
     return evaluate(work.total, trial)
 

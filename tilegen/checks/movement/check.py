@@ -14,13 +14,14 @@ from math import gcd
 from tilegen.checks.movement.declared import Declared
 from tilegen.checks.movement.walk import Movement
 from tilegen.checks.paths import Paths
-from tilegen.checks.trials import ITEMS, trials
+from tilegen.checks.trials import trials, with_ctas
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import evaluate
 
 ONE_OR_TWO = 2
+TWO_ITEMS = 2  # of a CTA
 MOST_CTAS = 8  # of a launch whose outputs are counted
 
 
@@ -52,7 +53,7 @@ def _ends(ctas: int) -> list[int]:
 def chosen(plan: ir.Plan, paths: Paths) -> Iterator[Mapping[str, int]]:
     """Few of the trials: each size takes each of its values in one of them, in one all are several blocks, and each
     loop and branch that any goes into is gone into. A CTA has two items, which show what one leaves behind."""
-    every = [{**trial, "sm_count": -(-trial["sm_count"] * ITEMS // 2)} for trial in trials(plan)]
+    every = [with_ctas(plan, trial, TWO_ITEMS) for trial in trials(plan)]
     left = set(paths.forks)
     for trial in _by_values(plan, every):
         left -= _entered(plan, paths, trial)
@@ -72,7 +73,8 @@ def _entered(plan: ir.Plan, paths: Paths, trial: Mapping[str, int]) -> frozenset
 
 def _by_values(plan: ir.Plan, every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
     """What only repeats (heads) does so in the trial of several blocks, and where a launch is small enough for its
-    outputs to be counted. The longest loops are run for one of it: they take most of the time."""
+    outputs to be counted. The longest loops are run for one of it: they take most of the time. In the first trial
+    each is repeated as often as nothing else, so that the last item has other numbers for batch and head."""
     seen: set[tuple[str, int]] = set()
     values = {name: sorted({t[name] for t in every}) for name in every[0] if name != "sm_count"}
     blocks = {n: v for n, v in values.items() if len(v) > ONE_OR_TWO}
@@ -86,4 +88,12 @@ def _by_values(plan: ir.Plan, every: Sequence[Mapping[str, int]]) -> Iterator[Ma
             key = tuple(trial[name] for name in blocks)
             longest = any(trial[name] == v[-1] for name, v in blocks.items())
             counted = evaluate(plan.grid, repeated[key]) <= MOST_CTAS
-            yield once[key] if longest else repeated[key] if counted else trial
+            if trial is several:
+                yield _told_apart(plan, trial)
+            else:
+                yield once[key] if longest else repeated[key] if counted else trial
+
+
+def _told_apart(plan: ir.Plan, trial: Mapping[str, int]) -> Mapping[str, int]:
+    repeated = (name for name in trial if trial[name] == ONE_OR_TWO and name != "sm_count")
+    return with_ctas(plan, {**trial, **{name: n for n, name in enumerate(repeated, ONE_OR_TWO)}}, TWO_ITEMS)
