@@ -65,7 +65,7 @@ def _some(subject: Subject, kind: str) -> list[Mutant]:
     return list(mutants(plan_of(subject), (kind,)))
 
 
-@pytest.mark.parametrize("kind", ("the wrong head or batch", "dimensions of a tensor map exchanged"))
+@pytest.mark.parametrize("kind", ["the wrong head or batch", "dimensions of a tensor map exchanged"])
 def test_batch_and_head_are_told_apart_wherever_they_are_named(kind: str) -> None:
     """The first and the last item of a launch have one number for both where there are as many heads as batches."""
     subject = SMALL["attention_decode D=64"]

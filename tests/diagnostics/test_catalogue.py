@@ -8,10 +8,11 @@ import pytest
 
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.document import PATH, errors_page, main
+from tilegen.diagnostics.entries import ENTRIES, SECTIONS, assembled
 
 
 def fields(code: Code) -> set[str]:
-    entry = code.value
+    entry = ENTRIES[code]
     return {
         field for text in (entry.message, *entry.fixes) for _, field, _, _ in string.Formatter().parse(text) if field
     }
@@ -27,8 +28,17 @@ def test_each_entry_says_what_is_wrong_and_what_to_do(code: Code) -> None:
     assert not made.message.endswith(".")
 
 
-def test_codes_have_entries_of_their_own() -> None:
-    assert len({code.name for code in Code}) == len(Code.__members__)  # no member is an alias of another
+def test_a_code_without_an_entry_and_one_with_two_are_refused() -> None:
+    first, *others = (entry for section in SECTIONS.values() for entry in section)
+    assert assembled([(first,), tuple(others)]) == ENTRIES
+    with pytest.raises(ValueError, match=f": {first.code.name}$"):
+        assembled([tuple(others)])
+    with pytest.raises(ValueError, match=f": {first.code.name}$"):
+        assembled([(first, first), tuple(others)])
+
+
+def test_codes_stand_in_the_order_of_their_entries() -> None:
+    assert list(ENTRIES) == list(Code)
 
 
 def test_the_page_lists_every_code_once() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.sema.faults import BASE, loaded, reported, underlined, with_changes
-from tilegen.diagnostics import catalogue
 from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.entries import SECTIONS
 
 SPECS = Path(__file__).parent.parent / "specs"
 Change = tuple[str, str]
@@ -176,9 +174,7 @@ def test_a_fault_of_a_ragged_size(code: Code, old: str, new: str, marked: str) -
 
 
 def test_every_entry_of_the_front_end_is_tested() -> None:
-    section = re.search(r"# ---- syntax and names.*?(?=    # ---- )", inspect.getsource(catalogue), re.S)
-    assert section is not None
-    codes = {Code[name] for name in re.findall(r"^ {4}([A-Z_]+) = Entry", section.group(), re.M)}
+    codes = {entry.code for entry in SECTIONS["syntax and names"]}
     assert codes == {case[0] for case in CASES} | set(ELSEWHERE)
 
 

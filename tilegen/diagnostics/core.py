@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilegen.diagnostics.codes import Code
 from tilegen.syntax.span import Span
 
 # What the author can do where tilegen's own checks refuse what tilegen made of a spec.
@@ -15,6 +16,7 @@ class Entry:
     """A catalogue entry: the message (a format string over the diagnostic's fields), the rule behind it
     with its origin, and what the author can do."""
 
+    code: Code
     message: str
     fixes: tuple[str, ...]
     rule: str = ""
@@ -36,7 +38,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault: `code` is a member name of the catalogue; `span` None where no spec line is at fault. internal: it is
+    """One fault: `code` is the name of a Code; `span` None where no spec line is at fault. internal: it is
     tilegen's, in what it made of `span`."""
 
     code: str

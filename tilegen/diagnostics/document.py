@@ -7,19 +7,14 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import string
 import sys
 from pathlib import Path
 
-from tilegen.diagnostics import catalogue
-from tilegen.diagnostics.catalogue import Code
+from tilegen.diagnostics.core import Entry
+from tilegen.diagnostics.entries import SECTIONS
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
-_SECTION = re.compile(
-    r"^ {4}# ---- (?P<title>[\w ]+?)(?: \(.*\))? ----$|^ {4}(?P<code>[A-Z][A-Z0-9_]*) = Entry\(", re.M
-)
 
 _HEAD = """\
 # Errors
@@ -33,17 +28,14 @@ made from the catalogue: `python -m tilegen.diagnostics.document`.
 def errors_page() -> str:
     """The text of docs/errors.md."""
     lines = [_HEAD]
-    for match in _SECTION.finditer(inspect.getsource(catalogue)):
-        if match["title"]:
-            lines.append(f"## {match['title'][0].upper()}{match['title'][1:]}\n")
-        else:
-            lines.append(_entry(Code[match["code"]]))
+    for title, entries in SECTIONS.items():
+        lines.append(f"## {title[0].upper()}{title[1:]}\n")
+        lines += map(_entry, entries)
     return "\n".join(lines)
 
 
-def _entry(code: Code) -> str:
-    entry = code.value
-    parts = [f"### {code.name}\n", _sentence(entry.message) + "\n"]
+def _entry(entry: Entry) -> str:
+    parts = [f"### {entry.code.name}\n", _sentence(entry.message) + "\n"]
     if entry.rule:
         parts.append(f"Rule: {_words(entry.rule)}.\n")
     parts.append("\n".join(f"- {_words(fix)}" for fix in entry.fixes) + "\n" if entry.fixes else "")
