@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.passes import interpret
-from tests.passes.interpret import F32, ROWS, Array, _digits, _stored
+from tests.passes.interpret import Role
+from tests.passes.interpreter.slots import outside
+from tests.passes.interpreter.state import F32, ROWS, Array, Shared, row_positions, stored_cols
 from tilegen.ir import plan as ir
 from tilegen.ir.deal import deal, deal_sequences
 from tilegen.ir.uniform import evaluate, symbols
@@ -117,13 +118,13 @@ class Cta:
 Wait = Callable[[], bool] | None
 
 
-class Unit(interpret.Role):
+class Unit(Role):
     """The first warp of a warpgroup, the rest of one, or a role of one thread or of few warps."""
 
     def __init__(
         self, cta: Cta, role: ir.RolePlan, tensors: dict[str, Array], group: int, number: int, ctas: int, lead: bool
     ) -> None:
-        super().__init__(cta.plan, role, interpret.Shared(cta.plan), tensors, group, number, ctas, True)
+        super().__init__(cta.plan, role, Shared(cta.plan), tensors, group, number, ctas, True)
         self.machine, self.lead = cta, lead
         self.alone = role.elected or role.warps is not None
         first = 0 if lead or self.alone else LEAD_ROWS
@@ -251,7 +252,7 @@ class Unit(interpret.Role):
         where = self.box(d, o.coordinates, tensor)
         inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
         clipped = tuple(np.clip(w, 0, max(n - 1, 0)) for w, n in zip(where, tensor.shape, strict=True))
-        fill = interpret.outside(d, tensor)
+        fill = outside(d, tensor)
         values = np.where(inside, tensor[clipped], fill) if tensor.size else np.full(inside.shape, fill)
         data = np.ascontiguousarray(values.astype(tensor.dtype)).reshape(-1).view(np.uint8)
         _, at = self.slot_base(o.slot)
@@ -289,7 +290,7 @@ class Unit(interpret.Role):
 
     def do_ScanSlot(self, o: ir.ScanSlot) -> None:
         buffer, at = self.slot_base(o.slot)
-        size = buffer.rows * _stored(buffer) * buffer.dtype.bytes
+        size = buffer.rows * stored_cols(buffer) * buffer.dtype.bytes
         held = self.machine.generic[at : at + size].view(buffer.dtype.numpy)
         bad = ~np.isfinite(held.astype(F32))
         if bad.any():
@@ -308,7 +309,7 @@ class Unit(interpret.Role):
 
     def do_ReadShared(self, o: ir.ReadShared) -> None:
         buffer, at = self.slot_base(o.slot)
-        rows = o.row_offset * self.warpgroup + _digits(o.digit)
+        rows = o.row_offset * self.warpgroup + row_positions(o.digit)
         cols = np.arange(self.fragment(o.out).cols)
         where = self._address(buffer, at, rows[:, None], cols[None, :])
         held = self._take(self.machine.generic, where, buffer)
@@ -329,9 +330,9 @@ class Unit(interpret.Role):
     def do_WriteShared(self, o: ir.WriteShared) -> None:
         b = self.plan.buffer(o.buffer)
         rounded = self.read(o.source)
-        rounded = np.pad(rounded, ((0, 0), (0, _stored(b) - rounded.shape[1]))).astype(b.dtype.numpy)
+        rounded = np.pad(rounded, ((0, 0), (0, stored_cols(b) - rounded.shape[1]))).astype(b.dtype.numpy)
         at = self.base(b, 0, self.warpgroup)
-        rows, cols = np.arange(ROWS)[self.own, None], np.arange(_stored(b))[None, :]
+        rows, cols = np.arange(ROWS)[self.own, None], np.arange(stored_cols(b))[None, :]
         where = self._address(b, at, rows, cols)
         whole = self.machine.generic[: len(self.machine.generic) // b.dtype.bytes * b.dtype.bytes].view(b.dtype.numpy)
         whole[where // b.dtype.bytes] = rounded[self.own]
@@ -402,7 +403,7 @@ class Unit(interpret.Role):
         keep = np.ones(len(rows), np.bool_)
         if shared:
             for x in shared:
-                at[x.dim] = index[x.dim] + _digits(x.digit)[self.own]
+                at[x.dim] = index[x.dim] + row_positions(x.digit)[self.own]
                 keep &= at[x.dim] < self.int(x.limit)
         else:
             at[row_dim] = index[row_dim] + rows
