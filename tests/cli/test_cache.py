@@ -79,6 +79,7 @@ def test_help_loads_neither_the_compiler_nor_numpy() -> None:
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'rich', 'lark', 'jinja2', 'cuda', 'tilegen.ir.plan', 'tilegen.passes'}\n"
+        "heavy |= {'tilegen.diagnostics.entries'}\n"
         "print('loaded', sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

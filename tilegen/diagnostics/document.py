@@ -11,8 +11,8 @@ import string
 import sys
 from pathlib import Path
 
-from tilegen.diagnostics.core import Entry
 from tilegen.diagnostics.entries import SECTIONS
+from tilegen.diagnostics.entry import Entry
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
 

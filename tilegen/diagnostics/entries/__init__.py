@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tilegen.diagnostics.codes import Code
-from tilegen.diagnostics.core import Entry
 from tilegen.diagnostics.entries import (
     building,
     commands,
@@ -23,6 +22,7 @@ from tilegen.diagnostics.entries import (
     sm80,
     syntax,
 )
+from tilegen.diagnostics.entry import Entry
 
 SECTIONS: dict[str, tuple[Entry, ...]] = {
     "syntax and names": syntax.ENTRIES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.diagnostics.codes import Code
-from tilegen.diagnostics.core import Entry
+from tilegen.diagnostics.entry import Entry
 
 ENTRIES = (
     Entry(
