@@ -52,7 +52,7 @@ def told(kernel: Kernel, ptx: str) -> str:
     return fault.message
 
 
-WAYS = [("f16", "tma"), ("f32", "tma"), ("f16", "rows"), ("f32", "rows")]
+WAYS = [("f16", "tma"), ("f32", "tma"), ("f32", "tma stages C 2"), ("f16", "rows"), ("f32", "rows")]
 NO_STEPS = r"(setp\.lt\.s32\s+%p\d+, %r\d+), 1;(?=(?:(?!setp)[^;]*;)*?\s*selp\.f32\s+%f\d+, 0f00000000)"
 
 

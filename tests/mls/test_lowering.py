@@ -369,6 +369,7 @@ def test_what_registers_cannot_hold_is_refused() -> None:
         ("prefetch 3", "MLS_PREFETCH"),
         ("stale_max", "DIRECTIVE_UNSUPPORTED"),
         ("take_turns over C", "DIRECTIVE_UNSUPPORTED"),
+        ("stages C 2", "DIRECTIVE_UNSUPPORTED"),
     ],
 )
 def test_directives_that_mean_nothing_here_are_refused(schedule: str, code: str) -> None:

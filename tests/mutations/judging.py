@@ -59,6 +59,7 @@ SUBJECTS = (
     subject("row_softmax", {"M": 140, "N": 400}),
     subject("fa3_fwd", {**_ONE, "Sq": 201, "Sk": 330}, {**_HEADS, "Sq": 70, "Sk": 90}),
     subject("fa3_fwd", {**_ONE, "Sq": 270, "Sk": 330}, {**_HEADS, "Sq": 70, "Sk": 90}, D=64, causal=True),
+    subject("fa3_fwd", {**_ONE, "Sq": 140, "Sk": 170}, {**_HEADS, "Sq": 70, "Sk": 90}, D=192, causal=True),
     subject("fa3_varlen", {"Hk": 2, "G": 2, "B": 3, "Sq": [70, 0, 201], "Sk": [90, 3, 170]}, D=64, causal=True),
     subject(
         "attention_window",

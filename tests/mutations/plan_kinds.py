@@ -498,6 +498,25 @@ KINDS["a first value forgotten"] = dropped(ir.Init)
 # ---- outputs and loops -------------------------------------------------------------------------------------
 
 KINDS["a store dropped"] = dropped(ir.StoreRows, ir.StoreVector, ir.TmaStore)
+
+
+def _other_stages(plan: ir.Plan, o: Any) -> Iterator[Any]:
+    stages = plan.buffer(o.buffer).stages
+    return iter([replace(o, stage=(o.stage + 1) % stages)] if stages > 1 else [])
+
+
+KINDS["a piece of an output in another stage"] = altered((ir.WriteShared, ir.TmaStore), _other_stages)
+KINDS["another piece of an output"] = altered(
+    ir.WriteShared,
+    lambda plan, o: iter([replace(o, first=abs(o.first - plan.buffer(o.buffer).cols))] if _in_pieces(plan, o) else []),
+)
+
+
+def _in_pieces(plan: ir.Plan, o: ir.WriteShared) -> bool:
+    width = next(f.cols for role in plan.roles for f in role.fragments if f.name == o.source)
+    return plan.buffer(o.buffer).cols < width
+
+
 KINDS["a store's rows one too many"] = altered(
     (ir.StoreRows, ir.StoreVector),
     lambda plan, o: iter(

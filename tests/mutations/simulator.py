@@ -329,9 +329,9 @@ class Unit(Role):
 
     def do_WriteShared(self, o: ir.WriteShared) -> None:
         b = self.plan.buffer(o.buffer)
-        rounded = self.read(o.source)
+        rounded = self.read(o.source)[:, o.first : o.first + b.cols]
         rounded = np.pad(rounded, ((0, 0), (0, stored_cols(b) - rounded.shape[1]))).astype(b.dtype.numpy)
-        at = self.base(b, 0, self.warpgroup)
+        at = self.base(b, o.stage, self.warpgroup)
         rows, cols = np.arange(ROWS)[self.own, None], np.arange(stored_cols(b))[None, :]
         where = self._address(b, at, rows, cols)
         whole = self.machine.generic[: len(self.machine.generic) // b.dtype.bytes * b.dtype.bytes].view(b.dtype.numpy)
@@ -345,7 +345,7 @@ class Unit(Role):
         d = self.plan.descriptor(o.descriptor)
         tensor, b = self.tensors[d.tensor], self.plan.buffer(o.buffer)
         where = self.box(d, o.coordinates, tensor)
-        start = self.base(b, 0, self.warpgroup) + o.offset
+        start = self.base(b, o.stage, self.warpgroup) + o.offset
         size = where[0].size * tensor.dtype.itemsize
         self._fits(start, size)
         flags = [False, False]

@@ -302,6 +302,39 @@ def test_an_alias_stores_from_the_bytes_of_the_tile_before_it_is_released() -> N
     assert plan.shared_bytes < other("via O tma").shared_bytes
 
 
+@pytest.mark.parametrize(
+    ("D", "stages", "columns", "places", "waits"),
+    [
+        (256, 2, [0, 64, 128, 192], [0, 1, 0, 1], [1, 1, 1, 1]),
+        (192, 2, [0, 64, 128], [0, 1, 0], [0, 2, 1]),  # the next item begins with the place of the last piece
+        (192, 1, [0, 64, 128], [0, 0, 0], [0, 0, 0]),
+        (128, 3, [0, 64], [0, 1], [1, 1]),
+        (64, 2, [0], [0], [0]),
+        (40, 2, [0], [0], [0]),
+    ],
+)
+def test_an_output_leaves_in_pieces_through_its_stages(
+    D: int, stages: int, columns: list[int], places: list[int], waits: list[int]
+) -> None:
+    text = schedule_of(ATTENTION, f"block i 128, j 32 consumers 2 over i stages k 1, v 1, O {stages}")
+    plan = lower(loaded(text, D=D))
+    body = ops(plan, ir.Work, "consumer")[0].body
+    writes = [o for o in body if isinstance(o, ir.WriteShared)]
+    stores = [o for o in body if isinstance(o, ir.TmaStore)]
+    assert [o.first for o in writes] == columns
+    assert [o.stage for o in writes] == [o.stage for o in stores] == places
+    assert [o.pending for o in body if isinstance(o, ir.StoreWait)] == waits
+    buffer = plan.buffer("O.staging")
+    assert buffer.stages == max(places) + 1
+    assert buffer.cols == buffer.chunk or len(columns) == 1
+    assert check(plan, {"B": 1, "Sq": 300, "Sk": 70, "Hk": 2, "G": 1, "sm_count": 3}) == []
+
+
+def test_pieces_take_less_room_than_the_whole() -> None:
+    whole, pieces = (other(how) for how in ("via O tma", "stages O 1"))
+    assert pieces.shared_bytes < whole.shared_bytes
+
+
 def test_a_store_of_its_own_bytes_waits_for_the_one_before() -> None:
     plan = other("via O tma persistent static")
     body = ops(plan, ir.Work, "consumer")[0].body

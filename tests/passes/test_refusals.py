@@ -188,6 +188,7 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.RAGGED_GROUP, ragged("group b by 32 MB"), "group b by 32 MB"),
     (Code.RAGGED_GROUP, ragged("group i by 8"), "group i by 8"),
     (Code.RAGGED_STORE, ragged("alias O, q"), "alias O, q"),
+    (Code.RAGGED_STORE, ragged("stages O 2"), "O 2"),
     (
         Code.STORE_CHUNKS,
         schedule_of(

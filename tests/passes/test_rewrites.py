@@ -100,6 +100,7 @@ EFFECTS: list[tuple[str, str, str, set[str]]] = [
     (ATTENTION, BASE, "skip_rows", {"phases"}),
     (ATTENTION, BASE, "alias O, q", {"stores"}),
     (ATTENTION, BASE, "via O tma", {"stores"}),
+    (ATTENTION, BASE, "stages O 2", {"stores"}),
     (ATTENTION, BASE, "via O rows", set()),
     (ATTENTION, BASE, "place p shared", {"placed"}),
     (ATTENTION, BASE, "place p registers", set()),
@@ -236,6 +237,13 @@ def test_an_alias_is_a_store_through_the_bytes_of_the_tile() -> None:
         )
 
 
+def test_stages_of_an_output_are_places_that_it_leaves_through_by_tma() -> None:
+    for text in ("stages O 2", "via O tma stages O 2", "stages O 2 via O tma"):
+        assert plain(scheduled(ATTENTION, f"{BASE} {text}").store("O")) == plain(
+            Store("O", "tma", None, sample("copy").span, stages=2)
+        )
+
+
 def test_roles_override_the_default() -> None:
     s = scheduled(text_of("copy"), "stream j")
     assert s.role("j").role == "stream"
@@ -297,7 +305,16 @@ FLAGSHIP = [
     "via O tma",
     "alias O, q",
 ]
-ANOTHER = ["late O by 1", "issue s, O", "under O: p", "block i 128, j 64", "consumers 2 over i", "stages k 2, v 2"]
+ANOTHER = [
+    "late O by 1",
+    "issue s, O",
+    "under O: p",
+    "block i 128, j 64",
+    "consumers 2 over i",
+    "stages k 2, v 2, O 2",
+    "via O tma",
+    "hint O stream",
+]
 
 
 @pytest.mark.parametrize("directives", [FLAGSHIP, ANOTHER], ids=["batch", "issue"])

@@ -290,6 +290,14 @@ SHAPES: dict[str, tuple[ir.Plan, str]] = {
         "s has layout acc, a is wanted",
     ),
     "written tile": (edits.buffer(G, "c_out", cols=32), "c_out has 64 x 32 elements, c 64 x 64"),
+    "written stage": (
+        edits.after(G, C, ir.FenceAsync, ir.WriteShared("c_out", "c", HERE, stage=1)),
+        "c_out has 2 parts and 1 stages, consumer needs a part for each of its 2 warpgroups, of stage 1",
+    ),
+    "written piece": (
+        edits.after(G, C, ir.FenceAsync, ir.WriteShared("c_out", "c", HERE, first=8)),
+        "c_out has 64 x 64 elements, c 64 x 64 from column 8",
+    ),
     "written parts": (
         edits.buffer(G, "c_out", parts=1),
         "c_out has 1 parts and 1 stages, consumer needs a part for each of its 2 warpgroups",

@@ -93,7 +93,7 @@ def test_schedules_that_do_not_hold_are_checked_too() -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("stages C 3", "WRONG_KIND"),
+        ("stages s 3", "WRONG_KIND"),
         ("late a by 1", "WRONG_KIND"),
         ("block a 3", "WRONG_KIND"),
         ("outputs s { grid i }", "WRONG_KIND"),
@@ -107,6 +107,8 @@ def test_schedules_that_do_not_hold_are_checked_too() -> None:
         ("stale_max exact_max", "DIRECTIVES_DISAGREE"),
         ("exact_max take_turns over s stale_max", "DIRECTIVES_DISAGREE"),
         ("alias C, a via C rows", "DIRECTIVES_DISAGREE"),
+        ("stages C 2 via C rows", "DIRECTIVES_DISAGREE"),
+        ("stages C 2 alias C, a", "DIRECTIVES_DISAGREE"),
         ("stream j hold j", "DIRECTIVES_DISAGREE"),
         ("grid i stream j, i", "DIRECTIVES_DISAGREE"),
         ("via a tmaa", "DIRECTIVE_WORD"),

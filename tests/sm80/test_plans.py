@@ -223,6 +223,7 @@ def test_a_cursor_that_moves_on_from_nothing() -> None:
         ("persistent static", "persistent"),
         ("place p shared", "place"),
         ("hint k keep", "hint"),
+        ("stages O 2", "stages O"),
         ("skip_rows", "skip_rows"),
     ],
 )

@@ -75,7 +75,7 @@ def test_what_varies_in_attention_follows_from_its_equations() -> None:
     assert ways(space, "persistent") == ["", "persistent static", "persistent table"]
     assert ways(space, "order") == ["", "order longest_first"]
     assert ways(space, "group") == ["", "group h by 16 MB", "group h by 32 MB"]
-    assert ways(space, "store O") == ["", "via O auto", "alias O, q", "via O tma"]
+    assert ways(space, "store O") == ["", "via O auto", "stages O 1", "stages O 2", "alias O, q", "via O tma"]
     assert not space.fixed
 
 
@@ -86,7 +86,7 @@ def test_what_varies_in_a_product_follows_from_its_equations() -> None:
     assert not {"maximum", "body", "walk", "skip_rows"} & set(names)
     assert ways(space, "order") == ["", "order n, m"]
     assert ways(space, "group") == ["", *(f"group m by {n}" for n in (4, 8, 16, 32))]
-    assert ways(space, "store C") == ["", "via C auto"]
+    assert ways(space, "store C") == ["", "via C auto", "stages C 1", "stages C 2"]
 
 
 def at(space: Space, **said: str) -> Point:

@@ -209,14 +209,16 @@ class Process:
                 self._event(site, self.cursors[slot.cursor])
                 self.machine.memory.read(site, pieces, content, self.group.stamp(), self.group.common())
             case ir.WriteShared(buffer):
-                pieces = self.machine.regions.of_access(self.role, operation, 0, self.index, self.index)
+                pieces = self.machine.regions.of_access(self.role, operation, operation.stage, self.index, self.index)
                 self._event(site)
                 stamps, clock = self.group.stamp(), self.group.common()
-                self.machine.memory.write(site, pieces, (buffer, self.index), stamps, clock, False)
+                content = (buffer, operation.stage, self.index)
+                self.machine.memory.write(site, pieces, content, stamps, clock, False)
             case ir.TmaStore(_, _, buffer):
-                pieces = self.machine.regions.of_access(self.role, operation, 0, self.index, self.index)
+                pieces = self.machine.regions.of_access(self.role, operation, operation.stage, self.index, self.index)
                 self._event(site)
-                flight = self.machine.memory.fly(site, pieces, (buffer, self.index), self.group.lead)
+                content = (buffer, operation.stage, self.index)
+                flight = self.machine.memory.fly(site, pieces, content, self.group.lead)
                 self.open_stores.append(flight)
             case ir.StoreCommit():
                 self.stores.append(self.open_stores)
@@ -333,7 +335,7 @@ class Process:
             if isinstance(operand, ir.BufferOperand):
                 pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, 0, self.index, self.index)
                 self._event(site)
-                flights.append(self.machine.memory.fly(site, pieces, (operand.buffer, self.index), before))
+                flights.append(self.machine.memory.fly(site, pieces, (operand.buffer, 0, self.index), before))
                 continue
             stage, part, content = self._place(operand.slot)
             pieces = self.machine.regions.of_operand(operand, extent, mma.dtype, stage, part, self.index)

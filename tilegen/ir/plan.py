@@ -576,7 +576,8 @@ class CtaSync:
 
 @dataclass(frozen=True)
 class TmaStore:
-    """Issue one box from a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one thread.
+    """Issue one box from a stage of a buffer (this warpgroup's part, `offset` bytes inside) to global memory, by one
+    thread.
 
     hint: as in TmaLoad.
     """
@@ -589,6 +590,7 @@ class TmaStore:
     span: Span
     statement: str = ""
     hint: str = ""
+    stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -932,15 +934,19 @@ class ReadShared:
 
 @dataclass(frozen=True)
 class WriteShared:
-    """This warpgroup's part of a buffer := source (acc), rounded to the buffer's type.
+    """This warpgroup's part of a stage of a buffer := source (acc), from its column `first` on, rounded to the buffer's
+    type.
 
-    A last half k step of a buffer that is wider than the source is filled up with zeros.
+    A buffer of several stages, or narrower than the source, takes a piece of it. Of the last one there may be less than
+    the buffer is wide. A last half k step of a buffer that is wider than the source is filled up with zeros.
     """
 
     buffer: str
     source: str
     span: Span
     statement: str = ""
+    stage: int = 0
+    first: int = 0
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def _movement(operation: ir.Operation) -> str:
                 f"cols along dim {col_dim} below {text(col_limit)}, {width} bytes at once"
             )
         case ir.TmaStore(descriptor, coordinates, buffer, offset, size):
-            moved = f"{buffer} + {offset} -> {_at(descriptor, coordinates)}, {size} bytes"
-            return f"tma_store {moved}{_hint(operation.hint)}"
+            place = f"{_staged(buffer, operation.stage)} + {offset}"
+            return f"tma_store {place} -> {_at(descriptor, coordinates)}, {size} bytes{_hint(operation.hint)}"
         case ir.StoreCommit():
             return "store_commit"
         case ir.StoreWait(pending, read):
@@ -143,7 +143,8 @@ def _movement(operation: ir.Operation) -> str:
             rows = "rows" if operation.digit is None else f"rows at {digit_text(operation.digit)}"
             return f"{out} := shared {slot_text(slot)}, {rows} + {row_offset} * warpgroup"
         case ir.WriteShared(buffer, source):
-            return f"shared {buffer} := {source}"
+            piece = f" from column {operation.first}" if operation.first else ""
+            return f"shared {_staged(buffer, operation.stage)} := {source}{piece}"
         case ir.LoadVector(out, tensor, index, dim, limit):
             digit = "" if operation.digit is None else f" by {digit_text(operation.digit)}"
             bounds = f"from 0 below {text(limit)}" if operation.from_below else f"below {text(limit)}"
@@ -169,6 +170,10 @@ def _movement(operation: ir.Operation) -> str:
                 f"{_at(tensor, index)} := {fragment} {_rows(operation.shared, f'along dim {dim} below {text(limit)}')}"
             )
     return ""
+
+
+def _staged(buffer: str, stage: int) -> str:
+    return f"{buffer}@{stage}" if stage else buffer
 
 
 def _hint(how: str) -> str:

@@ -30,7 +30,7 @@ class Consumers:
 
 @dataclass(frozen=True)
 class Stages:
-    """`stages k 3`: ring depth of a tile."""
+    """`stages k 3`: ring depth of a tile, or of the places that pieces of an output leave through."""
 
     tile: str
     depth: int

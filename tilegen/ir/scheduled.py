@@ -121,13 +121,15 @@ class TileBuffer:
 @dataclass(frozen=True)
 class Store:
     """How an output leaves: "rows" from registers, predicated · "tma" through shared memory (bytes of tile `host`, or
-    its own). hint: of a TMA store, as of a tile."""
+    its own). hint: of a TMA store, as of a tile. stages: places of its own that pieces as wide as a swizzle leave
+    through; 0: all of it leaves at once."""
 
     output: str
     via: str
     host: str | None
     span: Span
     hint: str = ""
+    stages: int = 0
 
 
 @dataclass(frozen=True)

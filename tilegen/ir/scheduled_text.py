@@ -39,9 +39,9 @@ def print_scheduled(s: Scheduled) -> str:
         lines.append(f"  {t.tile}: depth {t.depth}{how}{by}{outside}")
     lines += ["", "stores"]
     for store in s.stores:
-        lines.append(
-            f"  {store.output}: {store.via}{f', in the bytes of {store.host}' if store.host else ''}{_hint(store.hint)}"
-        )
+        place = f", in the bytes of {store.host}" if store.host else ""
+        place += f", in pieces through {store.stages} stages" if store.stages else ""
+        lines.append(f"  {store.output}: {store.via}{place}{_hint(store.hint)}")
     for phase in s.phases:
         head = "straight"
         if isinstance(phase, Stream):

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tilegen.ir.folded import FoldedProgram, Output
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import ASYNCHRONOUS, STORE_CHUNK
-from tilegen.ir.schedule import Alias, Block, Consumers, Directive, Via
+from tilegen.ir.schedule import Alias, Block, Consumers, Directive, Stages, Via
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, from_poly, op
@@ -52,8 +52,12 @@ def by_alignment(
 
 
 def _in_rows(directives: tuple[Directive, ...], outputs: Collection[str]) -> tuple[Directive, ...]:
-    """The directives with these outputs stored from registers, which go through the memory of no tile."""
-    kept = (d for d in directives if not (isinstance(d, Alias) and d.buffer in outputs))
+    """The directives with these outputs stored from registers, which go through no shared memory."""
+    kept = (
+        d
+        for d in directives
+        if not ((isinstance(d, Alias) and d.buffer in outputs) or (isinstance(d, Stages) and d.tile in outputs))
+    )
     return tuple(replace(d, mover="rows") if isinstance(d, Via) and d.tile in outputs else d for d in kept)
 
 

@@ -143,6 +143,8 @@ def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
 
 
 def stages(program: Scheduled, d: directives.Stages) -> Scheduled:
+    if any(s.output == d.tile for s in program.stores):
+        return _staged(program, d.tile, d.span, stages=d.depth)
     tiles = tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
     program = replace(program, tiles=tiles)
     if d.depth > 1:
@@ -371,12 +373,17 @@ def group(program: Scheduled, d: directives.Group) -> Scheduled:
 def alias(program: Scheduled, d: directives.Alias) -> Scheduled:
     if not any(s.output == d.buffer for s in program.stores) or not any(t.tile == d.host for t in program.tiles):
         fail(Code.ALIAS_NAMES, d.span, buffer=d.buffer, host=d.host)
-    return replace(
-        program,
-        stores=tuple(
-            replace(s, via="tma", host=d.host, span=d.span) if s.output == d.buffer else s for s in program.stores
-        ),
+    return _staged(program, d.buffer, d.span, host=d.host)
+
+
+def _staged(program: Scheduled, output: str, span: Span, *, host: str | None = None, stages: int = 0) -> Scheduled:
+    """An output leaves by TMA, through the bytes of a tile or through so many stages of its own."""
+    if "tma" not in MACHINES[program.target].movers:
+        fail(Code.DIRECTIVE_UNSUPPORTED, span, directive=f"stages {output}", target=program.target)
+    stores = (
+        replace(s, via="tma", host=host, stages=stages, span=span) if s.output == output else s for s in program.stores
     )
+    return replace(program, stores=tuple(stores))
 
 
 def via(program: Scheduled, d: directives.Via) -> Scheduled:

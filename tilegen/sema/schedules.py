@@ -188,6 +188,10 @@ def _opposites(one: ir.Directive, other: ir.Directive) -> tuple[str, str] | None
             return "stale_max", "exact_max"
         case ir.Alias(buffer, host), ir.Via(tile, "rows") if buffer == tile:
             return f"alias {buffer}, {host}", f"via {tile} rows"
+        case ir.Stages(output, depth), ir.Via(tile, "rows") if output == tile:
+            return f"stages {output} {depth}", f"via {tile} rows"
+        case ir.Stages(output, depth), ir.Alias(buffer, host) if output == buffer:
+            return f"stages {output} {depth}", f"alias {buffer}, {host}"
         case ir.Role(one_role, axes), ir.Role(other_role, others) if both := [a for a in axes if a in others]:
             return f"{one_role} {both[0]}", f"{other_role} {both[0]}"
     return None
@@ -206,7 +210,7 @@ _Maker = Callable[[_Directives, ast.Directive], ir.Directive]
 _MAKERS: dict[str, _Maker] = {
     "block": lambda d, n: ir.Block(d.name(n.args[0], "axis"), d.count(n.args[1]), n.span),
     "consumers": lambda d, n: ir.Consumers(d.count(n.args[0]), d.names(n.args[1:], "axis"), n.span),
-    "stages": lambda d, n: ir.Stages(d.name(n.args[0], "tile"), d.count(n.args[1]), n.span),
+    "stages": lambda d, n: ir.Stages(d.name(n.args[0], "tile", "output"), d.count(n.args[1]), n.span),
     "late": lambda d, n: ir.Late(d.name(n.args[0], *_COMPUTED), d.count(n.args[1], 0), n.span),
     "ahead": lambda d, n: ir.Ahead(d.name(n.args[0], *_COMPUTED), d.count(n.args[1], 0), n.span),
     "batch": lambda d, n: ir.Batch(d.names(n.args, *_COMPUTED), n.span),

@@ -18,6 +18,7 @@ from tilegen.passes.synchronise.geometry import extent_in_tile, tile_geometry, u
 from tilegen.passes.synchronise.hopper import ALIGNMENT, tiles_in_shared
 from tilegen.passes.synchronise.rows import row_part
 
+PIECE = 64  # bytes that a piece of an output is wide at least
 SHARED, REGISTERS = "SHARED_MEMORY_FULL", "REGISTERS_FULL"  # the codes that compiling would give
 
 
@@ -34,7 +35,7 @@ def shared_bytes(s: Scheduled) -> int:
     """Bytes of all rings of tiles, and of what leaves by TMA from a place of its own. Raises TilegenError."""
     tiles = sum(stage_bytes(t, s) * s.tile(t).depth for t in tiles_in_shared(s))
     staged = {store.output for store in s.stores if store.via == "tma" and store.host is None}
-    return tiles + sum(stored_bytes(o, s) for o in s.program.ops if isinstance(o, Output) and o.tensor in staged)
+    return tiles + sum(staged_bytes(o, s) for o in s.program.ops if isinstance(o, Output) and o.tensor in staged)
 
 
 def stage_bytes(tile: str, s: Scheduled) -> int:
@@ -42,6 +43,13 @@ def stage_bytes(tile: str, s: Scheduled) -> int:
     g = tile_geometry(s.program.tile.move(tile), s)
     apart = s.tile(tile).apart and g.row_dims and row_part(g.row_dims[0].axis, s)
     return up(g.bytes, ALIGNMENT) * (s.workers.count if apart else 1)
+
+
+def staged_bytes(output: Output, s: Scheduled) -> int:
+    """Bytes that an output leaves through: of its block, or of as many pieces of it as there are stages."""
+    whole, stages = stored_bytes(output, s), s.store(output.tensor).stages
+    rows = prod(extent_in_tile(a, s) for a in output.axes if row_part(a, s))
+    return min(whole, rows * PIECE * stages) if stages else whole
 
 
 def stored_bytes(output: Output, s: Scheduled) -> int:

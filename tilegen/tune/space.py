@@ -27,6 +27,7 @@ Point = tuple[int, ...]  # the number of a way, one a choice
 COLUMN_BLOCKS = (64, 96, 128, 160, 192, 224, 256)  # of a grid axis beside the rows: columns of an accumulator
 STREAM_BLOCKS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 224, 256)
 DEPTHS = tuple(range(1, 9))
+PLACES = (1, 2)  # that pieces of an output leave through
 COUNTS = (4, 8, 16, 32)  # blocks of an axis kept together
 LEAST_REGISTERS = 24  # a thread, for setmaxnreg
 SPLITS = 3
@@ -386,8 +387,10 @@ def _stores(f: _Facts) -> Iterator[_Draft]:
             span = f.tile.span
             hosts = [t for t in f.tiles(streamed=False) if f.start.tile(t).apart]
             ways: list[Way] = [(), (say.Via(store.output, "auto", span),)]
+            ways += [(say.Stages(store.output, n, span),) for n in PLACES]
             ways += [(say.Alias(store.output, t, span),) for t in hosts]
-            yield _Draft(f"store {store.output}", frozenset({("Via", store.output)}), tuple(ways), 0)
+            keys = frozenset({("Via", store.output), ("Stages", store.output)})
+            yield _Draft(f"store {store.output}", keys, tuple(ways), 0)
 
 
 def _hints(f: _Facts) -> Iterator[_Draft]:

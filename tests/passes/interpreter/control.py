@@ -61,15 +61,15 @@ class Control(Elements):
         taken = self.read(o.fragment).reshape(4, -1).any(axis=1)
         before = {name: array.copy() for name, array in self.registers.items()}
         floats = dict(self.floats)
-        staged = {name: array.copy() for name, array in self.staged.items()}
+        staged = {place: array.copy() for place, array in self.staged.items()}
         self.body(o.body)
         for name, array in before.items():
             if len(array) == ROWS:
                 stays = np.repeat(~taken, ROWS // 4)
                 self.registers[name][stays] = array[stays]
-        for name, array in staged.items():
+        for place, array in staged.items():
             stays = np.repeat(~taken, ROWS // 4)
-            self.staged[name][:, stays] = array[:, stays]
+            self.staged[place][:, stays] = array[:, stays]
         self.floats = floats
 
     def do_IfSpoiled(self, o: ir.IfSpoiled) -> None:

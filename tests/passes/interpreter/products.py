@@ -19,7 +19,7 @@ class Products(State):
             if isinstance(o.a, ir.FragmentOperand):
                 a = self.read(o.a.fragment)
             elif isinstance(o.a, ir.BufferOperand):
-                a = np.moveaxis(self.staged[o.a.buffer], 0, 1).reshape(ROWS, -1)[:, :depth]
+                a = np.moveaxis(self.staged[o.a.buffer, 0], 0, 1).reshape(ROWS, -1)[:, :depth]
             else:
                 a = self.tile(o.a.slot, at[o.a.slot])
                 a = a if o.a.major == "k" else a.T

@@ -76,7 +76,7 @@ class Slots(State):
         tensor = self.tensors[d.tensor]
         where = self.box(d, o.coordinates, tensor)
         start = o.offset // tensor.dtype.itemsize
-        flat = self.staged[o.buffer].reshape(-1)[start : start + where[0].size]
+        flat = self.staged[o.buffer, o.stage].reshape(-1)[start : start + where[0].size]
         inside = np.logical_and.reduce([(w >= 0) & (w < n) for w, n in zip(where, tensor.shape, strict=True)])
         tensor[tuple(w[inside] for w in where)] = flat.reshape(inside.shape)[inside]
 
@@ -116,6 +116,6 @@ class Slots(State):
         b = self.plan.buffer(o.buffer)
         if b.host is not None and any(ring == b.host for ring, _ in self.ready) is False:
             raise Misuse(f"{o.buffer} uses the bytes of {b.host} after its release")
-        rounded = self.read(o.source).astype(b.dtype.numpy)
+        rounded = self.read(o.source)[:, o.first : o.first + b.cols].astype(b.dtype.numpy)
         rounded = np.pad(rounded, ((0, 0), (0, stored_cols(b) - rounded.shape[1])))
-        self.staged[o.buffer] = np.moveaxis(rounded.reshape(b.rows, -1, b.chunk), 1, 0).copy()
+        self.staged[o.buffer, o.stage] = np.moveaxis(rounded.reshape(b.rows, -1, b.chunk), 1, 0).copy()

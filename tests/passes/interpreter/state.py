@@ -58,7 +58,7 @@ class State:
     floats: dict[str, Any] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     cursors: dict[str, int] = field(default_factory=dict)
-    staged: dict[str, Array] = field(default_factory=dict)
+    staged: dict[tuple[str, int], Array] = field(default_factory=dict)  # by buffer and stage
     ready: set[tuple[str, int]] = field(default_factory=set)  # slots waited for and not released
     issued: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
     flying: list[tuple[tuple[str, ...], list[Callable[[], None]]]] = field(default_factory=list)

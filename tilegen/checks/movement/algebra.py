@@ -58,6 +58,15 @@ class Algebra:
         envs = tuple(tuple((axis, p.extended(wanted) if p.along == COL else p) for axis, p in e) for e in value.envs)
         return replace(value, envs=envs, cut=cut, kinds=kinds, data=None)
 
+    def columns(self, value: Value, first: int, count: int, width: int) -> Value:
+        """So many columns of a value of `width`, from `first` on."""
+        if count == width:
+            return value
+        labels = np.broadcast_to(value.cut.labels, (value.cut.shape[0], width))[:, first : first + count]
+        cut, of = self.cuts.of(np.ascontiguousarray(labels))
+        envs = tuple(tuple((axis, p.part(first, count) if p.along == COL else p) for axis, p in e) for e in value.envs)
+        return replace(value, envs=envs, cut=cut, kinds=tuple(value.kinds[n] for n in of), data=None)
+
     def unify(self, values: Sequence[Value], what: str = "") -> tuple[Env, ...]:
         """The readings under which all stand where they do. Reports values that stand at different positions."""
         found = values[0].envs

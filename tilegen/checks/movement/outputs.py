@@ -27,7 +27,7 @@ _DEFINED, _ELSE = 1, 2  # elements that are stored: points of the domain, and ot
 class Outputs:
     algebra: Algebra
     number: Callable[[Uniform], int]
-    staged: dict[tuple[str, int], list[tuple[ir.TmaStore, Tile, Value]]] = field(default_factory=dict)
+    staged: dict[tuple[str, int, int], list[tuple[ir.TmaStore, Tile, Value]]] = field(default_factory=dict)
 
     def rows(self, o: ir.StoreRows, value: Value, width: int) -> None:
         self._check(o, o.tensor, value, [rows_at(o, width, self.number)])
@@ -36,7 +36,7 @@ class Outputs:
         self._check(o, o.tensor, value, [vector_at(o, self.number)])
 
     def box(self, o: ir.TmaStore, group: int, tile: Tile, value: Value) -> None:
-        self.staged.setdefault((o.buffer, group), []).append((o, tile, value))
+        self.staged.setdefault((o.buffer, o.stage, group), []).append((o, tile, value))
 
     def commit(self) -> None:
         """The boxes of a group together."""

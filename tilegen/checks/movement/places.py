@@ -44,6 +44,10 @@ class Pos(NamedTuple):
         last = self.offsets[-1]
         return Pos(self.along, self.base, (*self.offsets, *range(last + 1, last + 1 + count - len(self.offsets))))
 
+    def part(self, first: int, count: int) -> Pos:
+        """So many of them, from one on."""
+        return Pos(self.along, self.base, self.offsets[first : first + count])
+
     def all(self) -> list[int]:
         return [self.base + o for o in self.offsets]
 

@@ -197,7 +197,7 @@ class _Walker:
         self.fragments = {f.name: f for f in role.fragments}
         self.storage = {f.name: f.storage or f.name for f in role.fragments}
         self.held: dict[str, Value] = {}
-        self.buffers: dict[str, Value] = {}
+        self.buffers: dict[tuple[str, int], Value] = {}  # by name and stage
         self.number_of_item = -1
         self.mended: set[tuple[str, tuple[int, ...]]] = set()
         self.at: tuple[ir.Operation, Path] | None = None
@@ -293,9 +293,9 @@ class _Walker:
                 continue  # of a sweep: nobody reads it behind that
             if self.held[name] is not value:
                 self.held[name] = self.algebra.join(value, self.held[name], vote)
-        for name, value in buffers.items():
-            if self.buffers[name] is not value:
-                self.buffers[name] = self.algebra.join(value, self.buffers[name], vote)
+        for place, value in buffers.items():
+            if self.buffers[place] is not value:
+                self.buffers[place] = self.algebra.join(value, self.buffers[place], vote)
 
     # ---- fragments ----
 
@@ -437,8 +437,9 @@ class _Walker:
         self.put(o.out, self.part(o.slot, tuple(rows.tolist()), tuple(range(self._width(o.out)))))
 
     def write_shared(self, o: ir.WriteShared) -> None:
-        cols = self.plan.buffer(o.buffer).cols
-        self.buffers[o.buffer] = self.algebra.filled_up(self.get(o.source), self._width(o.source), cols)
+        cols, width = self.plan.buffer(o.buffer).cols, self._width(o.source)
+        piece = self.algebra.columns(self.get(o.source), o.first, min(cols, width - o.first), width)
+        self.buffers[o.buffer, o.stage] = self.algebra.filled_up(piece, min(cols, width - o.first), cols)
 
     def tma_store(self, o: ir.TmaStore) -> None:
         buffer = self.plan.buffer(o.buffer)
@@ -448,7 +449,8 @@ class _Walker:
         except MixedBoxes:
             self.report(Code.MOVEMENT_BOXES, (), ring=o.buffer, got="a box that does not fit", wanted="one that does")
             return
-        self.outputs.box(o, self.group, tile, self.buffers.get(o.buffer) or self.algebra.uniform(ANY))
+        held = self.buffers.get((o.buffer, o.stage)) or self.algebra.uniform(ANY)
+        self.outputs.box(o, self.group, tile, held)
 
     def store_commit(self, o: ir.StoreCommit) -> None:
         self.outputs.commit()
@@ -535,7 +537,7 @@ class _Walker:
             taken = window(operand, buffer, extent, self.group)
             if taken is None or taken.rows != tuple(range(ROWS)) or taken.cols != tuple(range(buffer.cols)):
                 return None
-            return self._turned(operand, self.buffers.get(operand.buffer) or self.algebra.uniform(ANY), second)
+            return self._turned(operand, self.buffers.get((operand.buffer, 0)) or self.algebra.uniform(ANY), second)
         slot = self.key(operand.slot)
         group = self.group if operand.warpgroup else 0  # for the others it is the same
         key = (slot, id(operand), extent, group, slot in self.slots.clean)

@@ -176,11 +176,10 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
         case ir.WriteShared(name, source):
             buffer = plan.buffer(name)
             yield from _layout(get(source), "acc")
-            if buffer.cols not in (get(source).cols, _whole_steps(get(source))) or buffer.rows != ROWS:
-                yield f"{name} has {buffer.rows} x {buffer.cols} elements, {source} {ROWS} x {get(source).cols}"
-            yield from _part_each(buffer, role)
+            yield from _taken(buffer, get(source), operation.first)
+            yield from _part_each(buffer, role, operation.stage)
         case ir.TmaStore():
-            yield from _part_each(plan.buffer(operation.buffer), role)
+            yield from _part_each(plan.buffer(operation.buffer), role, operation.stage)
         case ir.LoadVector(out, tensor, index, dim):
             if get(out).layout not in ("row", "col"):
                 yield f"{out} has layout {get(out).layout}, row or col is wanted"
@@ -204,12 +203,21 @@ def _whole_steps(fragment: ir.Fragment) -> int:
     return -(-fragment.cols // STEP) * STEP
 
 
-def _part_each(buffer: ir.Buffer, role: ir.RolePlan) -> Iterator[str]:
-    if buffer.parts != role.warpgroups or buffer.stages != 1:
+def _part_each(buffer: ir.Buffer, role: ir.RolePlan, stage: int = 0) -> Iterator[str]:
+    if buffer.parts != role.warpgroups or not 0 <= stage < buffer.stages:
         yield (
             f"{buffer.name} has {buffer.parts} parts and {buffer.stages} stages, "
-            f"{role.name} needs a part for each of its {role.warpgroups} warpgroups, one stage"
+            f"{role.name} needs a part for each of its {role.warpgroups} warpgroups, of stage {stage}"
         )
+
+
+def _taken(buffer: ir.Buffer, source: ir.Fragment, first: int) -> Iterator[str]:
+    """A buffer takes all columns of a source, or a piece of one chunk that begins where one does."""
+    whole = buffer.cols in (source.cols, _whole_steps(source)) and not first
+    piece = buffer.cols == buffer.chunk < source.cols and first in range(0, source.cols, buffer.cols)
+    if buffer.rows != ROWS or not (whole or piece):
+        what = f" from column {first}" if first else ""
+        yield f"{buffer.name} has {buffer.rows} x {buffer.cols} elements, {source.name} {ROWS} x {source.cols}{what}"
 
 
 def _index(tensor: ir.TensorShape, given: int, *dims: int) -> Iterator[str]:

@@ -239,14 +239,13 @@ def ring_buffer(name: str, g: TileGeometry, depth: int, parts: int, offset: int)
 
 def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int) -> tuple[tuple[Buffer, ...], int]:
     out = list(buffers)
-    for output, g in stores.staged.items():
-        host = s.store(output).host
-        stage = up(g.bytes, ALIGNMENT)
+    for output, staging in stores.staged.items():
+        g, host, stage = staging.geometry, s.store(output).host, up(staging.geometry.bytes, ALIGNMENT)
         if host is not None:
             room = next(b for b in buffers if b.name == host)
             offset, stage = room.offset, room.stage_bytes
         else:
-            offset, top = top, top + stage * s.workers.count
+            offset, top = top, top + stage * staging.stages * s.workers.count
         out.append(
             Buffer(
                 staging_name(output),
@@ -258,7 +257,7 @@ def _staging(s: Scheduled, stores: Stores, buffers: tuple[Buffer, ...], top: int
                 g.swizzle,
                 offset,
                 stage,
-                1,
+                staging.stages,
                 s.workers.count,
                 host,
                 s.store(output).span,

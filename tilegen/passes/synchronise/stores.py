@@ -44,13 +44,21 @@ from tilegen.passes.synchronise.work import exists
 VECTOR_BYTES = 16
 
 
+@dataclass(frozen=True)
+class Staging:
+    """The places in shared memory that an output leaves through: what one of them holds, and how many there are."""
+
+    geometry: TileGeometry
+    stages: int
+
+
 @dataclass
 class Stores:
     """Stores of the consumer role; collects the staging tiles and descriptors that TMA stores need."""
 
     c: Context
     group_id: int
-    staged: dict[str, TileGeometry] = field(default_factory=dict)  # output -> its tile in shared memory
+    staged: dict[str, Staging] = field(default_factory=dict)  # by output
     descriptors: list[Descriptor] = field(default_factory=list)
 
     def keeps(self, tile: str) -> bool:
@@ -138,35 +146,48 @@ class Stores:
             got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {STORE_CHUNK} bytes"
             fail(Code.STORE_CHUNKS, s.store(o.tensor).span, got=got, wanted=wanted, output=o.tensor)
         move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
-        g = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
-        host = s.store(o.tensor).host
+        whole = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
+        how = s.store(o.tensor)
+        g = replace(whole, cols=min(whole.cols, whole.chunk), chunk_dimension=False) if how.stages else whole
+        host = how.host
         if host is not None:
             if host not in self.c.tiles:  # it is read element by element, and has no bytes
-                fail(Code.ALIAS_NAMES, s.store(o.tensor).span, buffer=o.tensor, host=host)
+                fail(Code.ALIAS_NAMES, how.span, buffer=o.tensor, host=host)
             room = self.c.tiles[host]
             ring = self.c.rings[host]
-            whole = ring.depth == 1 and ring.parts >= s.workers.count and not self.c.streamed(host)
-            if not whole or room.bytes < g.bytes:
-                fail(Code.ALIAS_ROOM, s.store(o.tensor).span, buffer=o.tensor, host=host)
+            once = ring.depth == 1 and ring.parts >= s.workers.count and not self.c.streamed(host)
+            if not once or room.bytes < g.bytes:
+                fail(Code.ALIAS_ROOM, how.span, buffer=o.tensor, host=host)
+        firsts = range(0, whole.cols, g.cols)  # columns, of each piece
+        stages = min(how.stages or 1, len(firsts))
         if o.tensor not in self.staged:
-            self.staged[o.tensor] = g
+            self.staged[o.tensor] = Staging(g, stages)
             self.descriptors.append(descriptor(o.tensor, g, s, store=True, span=span))
-        buffer = staging_name(o.tensor)
-        if host is None:
-            out.append(StoreWait(0, True, span, name))
-        out.append(GroupSync(self.group_id, span, name))
-        out.append(WriteShared(buffer, values.fragment_of(o.source), span, name))
-        out.append(FenceAsync(span, name))
-        out.append(GroupSync(self.group_id, span, name))
-        out += self._own(
-            *(
-                TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name, s.store(o.tensor).hint)
-                for b in boxes(g, corner, s, Sym("warpgroup"))
+        buffer, source = staging_name(o.tensor), values.fragment_of(o.source)
+        for piece, first in enumerate(firsts):
+            stage = piece % stages
+            at = (*corner[: g.col_dim], op("add", corner[g.col_dim], first), *corner[g.col_dim + 1 :])
+            if host is None:
+                out.append(StoreWait(_since(piece, len(firsts), stages), True, span, name))
+            out.append(GroupSync(self.group_id, span, name))
+            out.append(WriteShared(buffer, source, span, name, stage, first))
+            out.append(FenceAsync(span, name))
+            out.append(GroupSync(self.group_id, span, name))
+            out += self._own(
+                *(
+                    TmaStore(o.tensor, b.coordinates, buffer, b.offset, b.bytes, span, name, how.hint, stage)
+                    for b in boxes(g, at, s, Sym("warpgroup"))
+                )
             )
-        )
-        out.append(StoreCommit(span, name))
+            out.append(StoreCommit(span, name))
         if host is not None:
             out.append(StoreWait(0, True, span, name))
+
+
+def _since(piece: int, pieces: int, stages: int) -> int:
+    """How many pieces left after the one that used this piece's stage before, of this item or of the last one."""
+    before = piece - stages if piece >= stages else max(range(piece, pieces, stages)) - pieces
+    return piece - before - 1
 
 
 def dimension(o: Output, axis: str | None) -> int:

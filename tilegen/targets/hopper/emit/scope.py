@@ -142,10 +142,12 @@ class RoleScope:
         """Address of the slot's full or empty barrier."""
         return _sum(self.names[kind, slot.ring], self._times(8, self._number(slot)))
 
-    def part(self, buffer: str) -> str:
-        """Address of this warpgroup's copy of a buffer that is no ring."""
+    def part(self, buffer: str, stage: int = 0, offset: int = 0) -> str:
+        """Address of `offset` bytes into this warpgroup's copy of a stage of a buffer that is no ring."""
         b = self.plan.buffer(buffer)
-        return _sum(self.names["buffer", buffer], self._times(b.stage_bytes, self.warpgroup if b.parts > 1 else ""))
+        inside = stage * b.parts * b.stage_bytes + offset
+        own = self._times(b.stage_bytes, self.warpgroup if b.parts > 1 else "")
+        return _sum(self.names["buffer", buffer], own, str(inside) if inside else "")
 
     def _number(self, slot: Slot) -> str:
         """stage * parts + part, "" for 0."""

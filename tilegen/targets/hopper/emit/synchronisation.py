@@ -53,7 +53,7 @@ def tma_load(r: RoleScope, op: TmaLoad) -> str:
 def tma_store(r: RoleScope, op: TmaStore) -> str:
     name = r.functions.specific(f"store_{op.descriptor}", "store", rank=len(op.coordinates), hint=bool(op.hint))
     coordinates = ", ".join((*map(r.integer, op.coordinates), *_policy(r, op.hint)))
-    start = r.part(op.buffer) + (f" + {op.offset}" if op.offset else "")
+    start = r.part(op.buffer, op.stage, op.offset)
     return f"{name}(&{r.names['map', op.descriptor]}, {start}, {coordinates});"
 
 

@@ -65,9 +65,11 @@ def read_shared(r: RoleScope, op: ReadShared) -> str:
 
 def write_shared(r: RoleScope, op: WriteShared) -> str:
     source, buffer = r.fragments[op.source], r.plan.buffer(op.buffer)
+    columns = min(buffer.cols, source.cols - op.first)
     fields = {
         "source": r.functions.local("write_shared_matrix").give(0, source.name),
         "registers": source.registers,
+        "piece": source.registers * columns // source.cols,
         **geometry(r, buffer),
     }
     wish = f"write_{op.buffer}"
@@ -79,7 +81,8 @@ def write_shared(r: RoleScope, op: WriteShared) -> str:
         name = r.functions.specific(wish, "write_shared_f32", **fields, **_first(r))
     else:
         raise ValueError(f"{op.buffer}: tiles of {buffer.dtype} are not written from registers")
-    return f"{name}({r.part(op.buffer)}, {r.array(source.name)});"
+    template = f"<{op.first}>" if columns < source.cols else ""
+    return f"{name}{template}({r.part(op.buffer, op.stage)}, {r.array(source.name)});"
 
 
 def load_vector(r: RoleScope, op: LoadVector) -> str:
