@@ -12,6 +12,7 @@ and the checks' that of the processor, in a fresh process too.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import os
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median
@@ -34,6 +36,9 @@ from benchmarks.builds import ROOT, SAMPLES
 from benchmarks.stand_in import installed
 from tilegen.bench.machine import facts, host_facts, processor_facts
 from tilegen.bench.report import aligned
+from tilegen.runtime import driver
+from tilegen.runtime.direct import AFTER
+from tilegen.runtime.graphs import made
 from tilegen.runtime.recent import MOST
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -87,17 +92,38 @@ def launches(torch: Any, synchronise: Callable[[], object], batches: int) -> Ite
         "the outputs' torch.empty alone": lambda: (tensor(SHAPE, half), tensor((b, h, s), single)),
     }
     for what, run in cases.items():
-        for _ in range(2 * FEW):
-            run()
-        times = []
-        for _ in range(batches):
-            synchronise()
-            start = time.perf_counter()
-            for _ in range(BATCH):
-                run()
-            times.append((time.perf_counter() - start) / BATCH * 1e6)
-        yield Row.of(what, "µs", times)
+        yield _timed(what, run, synchronise, batches)
     synchronise()
+
+
+def _timed(what: str, run: Callable[[], object], synchronise: Callable[[], object], batches: int) -> Row:
+    """µs of host time."""
+    for _ in range((AFTER + 1) * FEW):  # until each of those that are taken in turn has its graph
+        run()
+    times = []
+    for _ in range(batches):
+        synchronise()
+        start = time.perf_counter()
+        for _ in range(BATCH):
+            run()
+        times.append((time.perf_counter() - start) / BATCH * 1e6)
+    return Row.of(what, "µs", times)
+
+
+_EMPTY = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
+
+
+def the_drivers(synchronise: Callable[[], object], batches: int) -> Iterator[Row]:
+    """µs of host time that the driver itself takes, by its own functions: what bounds a launch."""
+    kernel, library = driver.load(_EMPTY, "empty", 0, 32, 0), ctypes.CDLL(driver.LIBRARY)
+    stream, no_arguments = ctypes.c_void_p(), ctypes.c_void_p()
+    with driver.current(0):
+        plain = partial(library.cuLaunchKernel, ctypes.c_void_p(kernel.function), 1, 1, 1, 32, 1, 1, 0, stream)
+        graph = partial(library.cuGraphLaunch, made(kernel, 1, ctypes.addressof(no_arguments)), stream)
+        assert not plain(None, None) and not graph()
+        yield _timed("the driver's launch of an empty kernel alone", lambda: plain(None, None), synchronise, batches)
+        yield _timed("the driver's launch of a graph of it alone", graph, synchronise, batches)
+        synchronise()
 
 
 # ---- compilations --------------------------------------------------------------------------------
@@ -232,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
     with device(options.stand_in) as (torch, synchronise, machine):
         gc.disable()  # a collection in one batch and not in another would be noise
         rows = list(launches(torch, synchronise, options.batches))
+        if not options.stand_in:
+            rows += the_drivers(synchronise, options.batches)
         gc.enable()
     if options.runs:
         rows += [*compilations(specs, options.runs), *checks(specs, options.runs)]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from tilegen.runtime import direct, driver
+from tilegen.runtime.graphs import Functions
 
 SIZES = {"bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "bool": 1}
 
@@ -128,11 +129,13 @@ class Torch(ModuleType):
 class Driver:
     """The functions of the driver that a call needs, for any number of Hopper GPUs with 132 multiprocessors.
 
-    maps, launches: how many were made. `launch` and `current_context`: in place of the driver's own.
+    maps: those encoded. graphs: executable ones, of which each has one kernel.
     """
 
     def __init__(self) -> None:
         self.maps: list[int] = []  # their tensors' addresses
+        self.graphs: dict[int, Any] = {}  # their kernels
+        self._node: Any = None
         self.memory = itertools.count(0x7000_0000, 0x10_0000)
 
     def __getattr__(self, name: str) -> Any:
@@ -153,6 +156,12 @@ class Driver:
             "cuMemFree": lambda pointer: None,
             "cuCtxPushCurrent": lambda context: None,
             "cuCtxPopCurrent": lambda: None,
+            "cuThreadExchangeStreamCaptureMode": lambda mode: mode,
+            "cuGraphCreate": lambda flags: 1,
+            "cuGraphAddKernelNode": lambda graph, before, count, node: setattr(self, "_node", node),
+            "cuGraphInstantiate": lambda graph, flags: self._instantiated(),
+            "cuGraphDestroy": lambda graph: None,
+            "cuGraphExecDestroy": lambda executable: self.graphs.pop(executable) and None,
         }
         if name not in answers:
             return getattr(real, name)
@@ -162,6 +171,11 @@ class Driver:
             return (0,) if value is None else (0, value)
 
         return answered
+
+    def _instantiated(self) -> int:
+        executable = next(self.memory)
+        self.graphs[executable] = self._node
+        return executable
 
     @staticmethod
     def _attribute(real: Any, kind: Any) -> int:
@@ -184,18 +198,19 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def installed(functions: direct.Functions | None = None) -> Iterator[tuple[Torch, Driver]]:
-    """Stand-ins for torch and the driver. functions: in place of the driver's own; else ones that do nothing."""
+def installed(functions: Callable[[Driver], Functions] | None = None) -> Iterator[tuple[Torch, Driver]]:
+    """Stand-ins for torch and the driver. functions: makes those in place of the driver's own; else they do nothing."""
     torch, stand_in = Torch(), Driver()
     # `pthread_equal` returns 0 as its pointers differ; the other too, having written 1, our context, where it is told
     free, locked = ctypes.CDLL(None), ctypes.PyDLL(None)
-    nothing = direct.Functions(free.pthread_equal, locked.pthread_spin_unlock, locked.pthread_equal)
+    launch, current_context, is_capturing = free.pthread_equal, locked.pthread_spin_unlock, locked.pthread_equal
+    nothing = Functions(launch, launch, current_context, is_capturing)
     cached = (driver.device_info, driver._primary_context)
     with (
         mock.patch.dict(sys.modules, {"torch": torch}),
         mock.patch.object(driver, "_driver", _always(stand_in)),
         mock.patch.object(driver, "_encode_tiled", _always(stand_in.encode_tiled)),
-        mock.patch.object(direct, "functions", _always(functions or nothing)),
+        mock.patch.object(direct, "functions", _always(functions(stand_in) if functions else nothing)),
         mock.patch.object(driver, "context", _always(1)),
     ):
         for each in cached:

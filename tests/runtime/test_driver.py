@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.machines import MACHINES
 from tilegen.runtime import direct, driver
 from tilegen.runtime.binding import Binding
-from tilegen.runtime.direct import Config, Functions
+from tilegen.runtime.direct import Config
+from tilegen.runtime.graphs import Functions
 from tilegen.runtime.launch import gpu_launch
 from tilegen.targets.hopper.tensor_map import TensorMap
 
@@ -54,6 +56,8 @@ class FakeDriver:
     CUtensorMapSwizzle = real.CUtensorMapSwizzle
     CUtensorMapL2promotion = real.CUtensorMapL2promotion
     CUtensorMapFloatOOBfill = real.CUtensorMapFloatOOBfill
+    CUstreamCaptureMode = real.CUstreamCaptureMode
+    CUDA_KERNEL_NODE_PARAMS = real.CUDA_KERNEL_NODE_PARAMS
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -61,6 +65,11 @@ class FakeDriver:
         self.fails: set[str] = set()
         self.context = 0
         self.captured = False
+        self.mode = real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+        self.nodes: list[Any] = []
+        self.graphs: list[int] = []  # there are, that can be launched
+        self.graph_launched: tuple[int, int] | None = None  # the last: which, on which stream
+        self.watch: Callable[[str], object] = lambda name: None  # sees each call that has to do with graphs
 
     def __getattr__(self, name: str) -> Any:
         answers = {
@@ -76,17 +85,44 @@ class FakeDriver:
             "cuModuleGetFunction": lambda module, entry: 600,
             "cuFuncSetAttribute": lambda function, attribute, value: None,
             "cuGetErrorString": lambda error: b"invalid argument",
+            "cuThreadExchangeStreamCaptureMode": self.exchange,
+            "cuGraphCreate": lambda flags: 700,
+            "cuGraphAddKernelNode": lambda graph, before, count, node: self.nodes.append(node),
+            "cuGraphInstantiate": lambda graph, flags: self.graphs.append(800 + len(self.nodes)) or self.graphs[-1],
+            "cuGraphDestroy": lambda graph: None,
+            "cuGraphExecDestroy": self.graphs.remove,
         }
         answer = answers[name]
 
         def recorded(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, *arguments))
+            if name.startswith("cuGraph"):
+                self.watch(name)
             if name in self.fails:
                 return (Failure(1),)
             value = answer(*arguments)
             return (0,) if value is None else (0, value)
 
         return recorded
+
+    def exchange(self, mode: Any) -> Any:
+        before, self.mode = self.mode, mode
+        return before
+
+    def relaxed(self) -> bool:
+        return bool(self.mode == real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+
+    def launch_graph(self, executable: Any, stream: Any) -> int:
+        """The driver's own function."""
+        self.calls.append(("cuGraphLaunch",))
+        self.watch("cuGraphLaunch")
+        assert executable.value in self.graphs
+        if self.captured:
+            return 900  # CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: the capture is then lost
+        if "cuGraphLaunch" in self.fails:
+            return 1
+        self.graph_launched = executable.value, stream.value or 0
+        return 0
 
     def launch(self, config: Any, function: Any, pointers: Any, extra: None) -> int:
         """The driver's own function."""
@@ -137,11 +173,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     stand_in = FakeDriver()
     monkeypatch.setattr(driver, "_driver", lambda: stand_in)
     monkeypatch.setattr(driver, "_encode_tiled", lambda: stand_in.encode_tiled)
-    functions = Functions(stand_in.launch, stand_in.current_context, stand_in.is_capturing)
+    functions = Functions(stand_in.launch, stand_in.launch_graph, stand_in.current_context, stand_in.is_capturing)
     monkeypatch.setattr(direct, "functions", lambda: functions)
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
-    monkeypatch.setattr(direct, "_threads", {})
+    monkeypatch.setattr(direct, "_threads", defaultdict(set))
     yield stand_in
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
@@ -214,7 +250,7 @@ def test_a_launch_keeps_its_arguments_for_the_streams_it_saw_last(
     fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    monkeypatch.setattr(direct, "_MOST_STREAMS", 3)
+    monkeypatch.setattr(direct, "_MOST", 3)
     config = direct._config
     monkeypatch.setattr(direct, "_config", lambda *a: made.append(a[2]) or config(*a))
     loaded = driver.load(b"cubin", "fa3", 0, 384, 200_000)

@@ -13,12 +13,13 @@ from benchmarks.stand_in import Driver, Tensor, Torch, installed
 from tests.runtime import kernels
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver, forms
-from tilegen.runtime.direct import Functions
+from tilegen.runtime.direct import AFTER
 from tilegen.runtime.executable import Executable
 from tilegen.runtime.forms import recogniser, signature
+from tilegen.runtime.graphs import Functions
 from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.launch import encode_cached
-from tilegen.runtime.recent import Recent
+from tilegen.runtime.recent import MOST, Recent
 
 
 class Put(NamedTuple):
@@ -41,16 +42,23 @@ class Gpu(NamedTuple):
 def gpu() -> Iterator[Gpu]:
     puts: list[Put] = []
 
-    def launch(config: Any, function: Any, pointers: Any, extra: None) -> int:
-        at = (ctypes.c_void_p * 4).from_address(pointers.value)
+    def put(stream: int | None, pointers: int) -> int:
+        at = (ctypes.c_void_p * 4).from_address(pointers)
         assert at[0] is not None and at[0] % 64 == 0
         x, y, m, n = (
             struct.unpack(f, ctypes.string_at(p, struct.calcsize(f)))[0] for f, p in zip("QQii", at, strict=True)
         )
-        puts.append(Put(config._obj.stream or 0, x, y, m, n))
+        puts.append(Put(stream or 0, x, y, m, n))
         return 0
 
-    functions = Functions(launch, lambda found: setattr(found._obj, "value", 1) or 0, lambda stream, status: 0)
+    def functions(driver: Driver) -> Functions:
+        return Functions(
+            launch=lambda config, function, pointers, extra: put(config._obj.stream, pointers.value),
+            launch_graph=lambda executable, stream: put(stream.value, driver.graphs[executable.value].kernelParams),
+            current_context=lambda found: setattr(found._obj, "value", 1) or 0,
+            is_capturing=lambda stream, status: 0,
+        )
+
     encode_cached.cache_clear()
     with installed(functions) as (torch, driver):
         yield Gpu(torch, driver, puts)
@@ -91,6 +99,29 @@ def test_other_addresses_of_the_same_form_change_nothing_else(gpu: Gpu, kernel: 
         kernel(X=x, Y=y)
     assert slow == ["request", "bound", "bound"]
     assert gpu.puts == [Put(0, x.address, y.address, 70, 64) for x, y in arrays]
+
+
+def test_calls_that_come_again_are_put_by_a_graph_of_the_same_arguments(gpu: Gpu, kernel: Kernel) -> None:
+    x, y = Tensor((70, 64)), Tensor((70,))
+    for _ in range(2 * AFTER + 4):
+        kernel(X=x, Y=y)
+    assert len(gpu.driver.graphs) == 1
+    assert gpu.puts == [Put(0, x.address, y.address, 70, 64)] * (2 * AFTER + 4)
+    other = Tensor((70,))
+    for _ in range(AFTER + 1):
+        kernel(X=x, Y=other)
+    assert len(gpu.driver.graphs) == 2
+    assert {put.y for put in gpu.puts[-AFTER - 1 :]} == {other.address}
+
+
+def test_a_prepared_launch_keeps_its_arguments(gpu: Gpu, kernel: Kernel) -> None:
+    """However many others the kernel has had since: it keeps those used last alone."""
+    x, y = Tensor((70, 64)), Tensor((70,))
+    launch = kernel.prepare(X=x, Y=y)
+    for _ in range(MOST + 8):
+        kernel(X=x, Y=Tensor((70,)))
+    launch()
+    assert gpu.puts[-1] == Put(0, x.address, y.address, 70, 64)
 
 
 def test_torch_is_asked_once_about_all_arrays(gpu: Gpu, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

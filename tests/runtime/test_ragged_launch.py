@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda.bindings import driver as real
 
 import tilegen
 from tests.runtime.test_driver import FakeDriver, Launched
@@ -18,7 +17,7 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.runtime import kernel as runtime
 from tilegen.runtime.arrays import ArrayView
-from tilegen.runtime.direct import Functions
+from tilegen.runtime.graphs import Functions
 from tilegen.runtime.kernel import Kernel
 from tilegen.runtime.launch import encode_cached
 
@@ -42,7 +41,6 @@ ARRAYS = {name: Gpu(name, n) for n, name in enumerate(SHAPES)}
 class Driver(FakeDriver):
     """It also has streams that are captured, and memory."""
 
-    CUstreamCaptureMode = real.CUstreamCaptureMode
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = 1, 2
 
     def __init__(self) -> None:
@@ -51,11 +49,9 @@ class Driver(FakeDriver):
         self.launches: list[tuple[int, int, int, list[bytes]]] = []  # function, threads, stream, arguments
         self.memory = iter(range(0x7000_0000, 0x7FFF_0000, 0x1_0000))
         self.words = (ctypes.c_int32 * 8)()
-        self.mode = "global"
 
     def __getattr__(self, name: str) -> Any:
         answers = {
-            "cuThreadExchangeStreamCaptureMode": self.exchange,
             "cuMemAlloc": lambda count: next(self.memory) if self.relaxed() else None,
             "cuMemHostAlloc": lambda count, flags: ctypes.addressof(self.words),
             "cuMemHostGetDevicePointer": lambda address, flags: 0x5000,
@@ -73,13 +69,6 @@ class Driver(FakeDriver):
 
         return recorded
 
-    def exchange(self, mode: Any) -> Any:
-        before, self.mode = self.mode, mode
-        return before
-
-    def relaxed(self) -> bool:
-        return self.mode == real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-
     def look(self, launched: Launched) -> None:
         count = {DEAL: 4, MAIN: 0}[launched.function]  # of the arguments: table, scratch, faults, CTAs
         found = (ctypes.c_void_p * count).from_address(launched.pointers) if count else ()
@@ -92,7 +81,7 @@ def gpu(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> Driver:
     stand_in = Driver()
     monkeypatch.setattr("tilegen.runtime.driver._driver", lambda: stand_in)
     monkeypatch.setattr("tilegen.runtime.driver._encode_tiled", lambda: stand_in.encode_tiled)
-    functions = Functions(stand_in.launch, stand_in.current_context, stand_in.is_capturing)
+    functions = Functions(stand_in.launch, stand_in.launch_graph, stand_in.current_context, stand_in.is_capturing)
     monkeypatch.setattr("tilegen.runtime.direct.functions", lambda: functions)
 
     def describe(array: Gpu, name: str) -> ArrayView:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilegen.runtime.driver import allocating, call, cuda, current
+from tilegen.runtime.driver import call, cuda, current, relaxed
 
 
 class DeviceArray:
@@ -72,7 +72,7 @@ class DeviceWords:
 
     def __init__(self, count: int, device: int) -> None:
         self.count = count
-        with current(device), allocating():
+        with current(device), relaxed():
             self.pointer = int(call("allocate GPU memory", cuda().cuMemAlloc(4 * max(count, 1))))
         weakref.finalize(self, _free, self.pointer, device)
 
@@ -82,7 +82,7 @@ class SharedWords:
 
     def __init__(self, count: int, device: int) -> None:
         flags = cuda().CU_MEMHOSTALLOC_PORTABLE | cuda().CU_MEMHOSTALLOC_DEVICEMAP
-        with current(device), allocating():
+        with current(device), relaxed():
             address = int(call("allocate CPU memory that the GPU can write", cuda().cuMemHostAlloc(4 * count, flags)))
             self.pointer = int(call("find its address", cuda().cuMemHostGetDevicePointer(address, 0)))
         self.words = (ctypes.c_int32 * count).from_address(address)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import math
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from threading import get_ident
 from typing import Any
 
 from tilegen.runtime import driver
+from tilegen.runtime.graphs import NO_GRAPHS, Functions, Graphs, launched, question
 
-_MOST_STREAMS = 64  # that a launch keeps its arguments for
+AFTER = 8  # launches of a kernel to make a graph, which takes as long as some fifty of those
+_MOST = 64  # threads and streams that a launch keeps its arguments and graphs for
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _OTHER_CONTEXT = 400  # CUDA_ERROR_INVALID_HANDLE: as seen on two H200, of a kernel of one where the other is current
 _STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
@@ -41,61 +44,106 @@ class Config(ctypes.Structure):
     )
 
 
-_threads: dict[int, set[int]] = {}  # by device: in which its context has been current
-
-
-@dataclass(frozen=True)
-class Functions:
-    """Of the driver: cuLaunchKernelEx, cuCtxGetCurrent and cuStreamIsCapturing.
-
-    A launch leaves Python to other threads, since it waits where a GPU has many before it, and what it waits for may
-    need Python.
-    """
-
-    launch: Callable[..., int]
-    current_context: Callable[..., int]
-    is_capturing: Callable[..., int]
+_threads: defaultdict[int, set[int]] = defaultdict(set)  # by device: in which its context has been current
 
 
 @cache
 def functions() -> Functions:
     short = ctypes.PyDLL(driver.LIBRARY)
-    return Functions(ctypes.CDLL(driver.LIBRARY).cuLaunchKernelEx, short.cuCtxGetCurrent, short.cuStreamIsCapturing)
+    long = ctypes.CDLL(driver.LIBRARY)
+    return Functions(long.cuLaunchKernelEx, long.cuGraphLaunch, short.cuCtxGetCurrent, short.cuStreamIsCapturing)
 
 
-def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
-    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is.
+class _Place:
+    """A thread and a stream. arguments: of cuLaunchKernelEx · times: of how many launches."""
 
-    To ask for it before each launch would take as long as the rest of this: it is asked once a thread, and where the
-    driver has refused, which does nothing with a kernel in another context than its own.
+    __slots__ = ("arguments", "times")
 
-    pointers: address of an array of pointers, one a parameter; whoever calls the function keeps it alive. dependent:
-    the launch may begin under the end of the one before it on its stream. No CTAs: there is nothing to launch.
-    """
-    if not grid:
-        return lambda stream: None
-    launch = functions().launch
-    by_stream: dict[int, tuple[Any, ...]] = {}
-    holder, reference = ctypes.c_void_p, ctypes.byref
-    device = kernel.device.index
-    met = _threads.setdefault(device, set())
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        self.arguments = arguments
+        self.times: float = 0
 
-    def put(stream: int) -> None:
-        arguments = by_stream.get(stream)
-        if arguments is None:
-            if len(by_stream) >= _MOST_STREAMS:
-                by_stream.clear()
-            config = reference(_config(kernel, grid, stream, dependent))
-            arguments = config, holder(kernel.function), holder(pointers), None
-            by_stream[stream] = arguments
-        error = launch(*arguments) if get_ident() in met or _is_met(device) else _NO_CONTEXT
+
+class _Launcher:
+    """See `launcher`. What most launches, which do not come again, need of it is small."""
+
+    __slots__ = ("_dependent", "_functions", "_graphs", "_grid", "_kernel", "_launch_graph", "_places", "_pointers")
+
+    def __init__(self, kernel: driver.Loaded, grid: int, pointers: int, dependent: bool) -> None:
+        self._kernel, self._grid, self._pointers, self._dependent = kernel, grid, pointers, dependent
+        self._functions = functions()
+        self._launch_graph = self._functions.launch_graph
+        self._places: dict[tuple[int, int], _Place] = {}
+        self._graphs = NO_GRAPHS
+
+    def put(self, stream: int) -> None:
+        """By a graph, where this thread has launched often enough on this stream."""
+        graph = self._graphs.by_stream.get(stream)
+        if graph is None:
+            place = self._place(stream)
+            if place.times < AFTER or not self._begin(place, stream):
+                self._launch(place)
+            return
+        ask, answer, wanted, executable, on = graph
+        if ask() or answer.value != wanted or self._launch_graph(executable, on):
+            self.plainly(stream)
+
+    def plainly(self, stream: int) -> None:
+        """By the driver's launch of a kernel."""
+        self._launch(self._place(stream))
+
+    def _launch(self, place: _Place) -> None:
+        place.times += 1
+        launch, arguments, device = self._functions.launch, place.arguments, self._kernel.device.index
+        error = launch(*arguments) if get_ident() in _threads[device] or _is_met(device) else _NO_CONTEXT
         if error in (_NO_CONTEXT, _OTHER_CONTEXT):
             with driver.current(device):
                 error = launch(*arguments)
         if error:
             driver.refuse("launch the kernel", error)
 
-    return put
+    def _begin(self, place: _Place, stream: int) -> bool:
+        """Whether this launch was put on the stream by a graph made for it."""
+        asked = question(self._functions, self._kernel.device.index, stream)
+        if asked is None or asked.ask() or asked.answer.value != asked.wanted:
+            return False
+        graph = launched(self._functions, self._kernel, self._grid, self._pointers, stream, asked)
+        if graph is None:
+            place.times = -math.inf  # it is not tried again
+            return False
+        if self._graphs is NO_GRAPHS:
+            self._graphs = Graphs()
+        self._graphs.by_stream[stream] = graph
+        return True
+
+    def _place(self, stream: int) -> _Place:
+        key = get_ident(), stream
+        place = self._places.get(key)
+        if place is None:
+            if len(self._places) >= _MOST:
+                self._places.clear()
+                self._graphs = NO_GRAPHS
+            config = ctypes.byref(_config(self._kernel, self._grid, stream, self._dependent))
+            place = _Place((config, ctypes.c_void_p(self._kernel.function), ctypes.c_void_p(self._pointers), None))
+            self._places[key] = place
+        return place
+
+
+def launcher(kernel: driver.Loaded, grid: int, pointers: int, *, dependent: bool) -> Callable[[int], None]:
+    """A function that puts one launch on a stream (0 is the default one), in whatever context its thread is.
+
+    To ask for it before each launch would take as long as the rest of this: it is asked once a thread, and where the
+    driver has refused, which does nothing with a kernel in another context than its own. What a thread has put on one
+    stream some times it puts there by a graph of its own from then on, where one can be made and used.
+
+    pointers: address of an array of pointers, one a parameter; whoever calls the function keeps it alive. dependent:
+    the launch may begin under the end of the one before it on its stream, which that of a graph cannot. No CTAs: there
+    is nothing to launch.
+    """
+    if not grid:
+        return lambda stream: None
+    made = _Launcher(kernel, grid, pointers, dependent)
+    return made.plainly if dependent else made.put
 
 
 def capturing(device: int, stream: int) -> bool:

@@ -212,12 +212,12 @@ def synchronise(device: int) -> None:
         call("run the kernel", _driver().cuCtxSynchronize())
 
 
-class allocating:  # noqa: N801  (a context manager, used as a verb)
-    """With this, memory can be allocated while a stream of this thread is being captured."""
+class relaxed:  # noqa: N801  (a context manager, used as a verb)
+    """With this, memory can be allocated and graphs made while any stream is being captured."""
 
     def __enter__(self) -> None:
-        relaxed = _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        self._before = call("allocate memory", _driver().cuThreadExchangeStreamCaptureMode(relaxed))
+        mode = _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._before = call("allocate memory", _driver().cuThreadExchangeStreamCaptureMode(mode))
 
     def __exit__(self, *_: object) -> None:
         call("allocate memory", _driver().cuThreadExchangeStreamCaptureMode(self._before))

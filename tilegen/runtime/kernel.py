@@ -69,6 +69,7 @@ class Prepared:
     outputs: Any
     _run: Callable[[], object]
     _arrays: Mapping[str, Any]
+    _launch: GpuLaunch | DealtLaunch | None = None  # whose memory the driver reads the arguments from
 
     def __repr__(self) -> str:
         return f"<prepared launch on {', '.join(self._arrays)}>"
@@ -246,18 +247,18 @@ class Kernel:
         """
         request, resolved = self._request(positional, arguments)
         first = next(iter(request.views.values()))
-        run: Callable[[], object]
+        result = self._result(request.arrays)
         if not first.on_gpu:
-            run = partial(self._emulate, request.views, resolved)
-        else:
-            put, stream, faults = self._launch(request, resolved).put, current_stream(first), self._fault_words
+            return Prepared(result, partial(self._emulate, request.views, resolved), request.arrays)
+        launch = self._launch(request, resolved)
+        put, stream, faults = launch.put, current_stream(first), self._fault_words
 
-            def run() -> None:
-                if faults:
-                    self._raise_found()
-                put(stream())
+        def run() -> None:
+            if faults:
+                self._raise_found()
+            put(stream())
 
-        return Prepared(self._result(request.arrays), run, request.arrays)
+        return Prepared(result, run, request.arrays, launch)
 
     def _form(self, request: _Request, resolved: _Resolved, given: Mapping[str, Any], kept: int) -> Form:
         """What calls share that differ from this one in nothing but addresses."""

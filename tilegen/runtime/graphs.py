@@ -1,0 +1,123 @@
+"""Graphs of one kernel each, for launches that come again: the driver puts one on a stream in half the time that it
+takes for the kernel itself."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import local
+from typing import Any, NamedTuple
+
+from tilegen.diagnostics.core import TilegenError
+from tilegen.runtime import driver
+
+_DEFAULT = (0, 1)  # the default stream, as no stream and by its name, CU_STREAM_LEGACY
+_PER_THREAD = 2  # CU_STREAM_PER_THREAD: depends on the context and can be captured, too
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Of the driver: cuLaunchKernelEx, cuGraphLaunch, cuCtxGetCurrent and cuStreamIsCapturing.
+
+    A launch leaves Python to other threads, since it waits where a GPU has many before it, and what it waits for may
+    need Python.
+    """
+
+    launch: Callable[..., int]
+    launch_graph: Callable[..., int]
+    current_context: Callable[..., int]
+    is_capturing: Callable[..., int]
+
+
+class Question(NamedTuple):
+    """What must be so where a thread puts a graph on a stream.
+
+    On a stream that a framework made: that it is not being captured, since the driver would refuse the graph and spoil
+    the capture; its context is always the same. On the default stream, which cannot be captured (and takes nothing at
+    all while a stream that waits for it is): that the kernel's context is the current one, since in another it is
+    another stream, and nothing would say so.
+    """
+
+    ask: Callable[[], int]  # writes `answer`; what it returns is 0 if it could
+    answer: ctypes.c_void_p | ctypes.c_int
+    wanted: int | None
+
+
+class Graph(NamedTuple):
+    """An executable graph on a stream, for one thread, with its question. All lies ready for the driver's functions."""
+
+    ask: Callable[[], int]
+    answer: ctypes.c_void_p | ctypes.c_int
+    wanted: int | None
+    executable: ctypes.c_void_p
+    stream: ctypes.c_void_p
+
+
+class Graphs(local):
+    """A thread's graphs of one launch, by stream.
+
+    An executable graph is launched by one thread at a time and does not run beside itself.
+    """
+
+    def __init__(self) -> None:
+        self.by_stream: dict[int, Graph] = {}
+
+
+NO_GRAPHS = Graphs()
+
+
+def question(functions: Functions, device: int, stream: int) -> Question | None:
+    """The one to ask before a graph is put on a stream of a device; None where there would be two."""
+    if stream == _PER_THREAD:
+        return None
+    if stream in _DEFAULT:
+        context = ctypes.c_void_p()
+        ask = partial(functions.current_context, ctypes.byref(context))
+        return Question(ask, context, driver.context(device))
+    status = ctypes.c_int()
+    ask = partial(functions.is_capturing, ctypes.c_void_p(stream), ctypes.byref(status))
+    return Question(ask, status, 0)  # CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def launched(
+    functions: Functions, kernel: driver.Loaded, grid: int, pointers: int, stream: int, asked: Question
+) -> Graph | None:
+    """A graph of this launch (the arguments are `launcher`'s), which was put on the stream once; None where that cannot
+    be done."""
+    error, on = -1, ctypes.c_void_p(stream)
+    with suppress(TilegenError, RuntimeError), driver.relaxed():
+        executable = made(kernel, grid, pointers)
+        error = functions.launch_graph(executable, on)  # the first launch of a graph may allocate memory
+    return None if error else Graph(*asked, executable, on)
+
+
+def made(kernel: driver.Loaded, grid: int, pointers: int) -> ctypes.c_void_p:
+    """An executable graph of one launch, destroyed when it is no longer referred to, which may be before it has run.
+    It holds copies of the arguments.
+
+    Raises TilegenError or RuntimeError where the driver makes none.
+    """
+    cuda, what = driver.cuda(), "make a graph"
+    node = cuda.CUDA_KERNEL_NODE_PARAMS()
+    node.func, node.sharedMemBytes, node.kernelParams = kernel.function, kernel.shared_bytes, pointers
+    node.gridDimX, node.gridDimY, node.gridDimZ = grid, 1, 1
+    node.blockDimX, node.blockDimY, node.blockDimZ = kernel.threads, 1, 1
+    graph = driver.call(what, cuda.cuGraphCreate(0))
+    try:
+        driver.call(what, cuda.cuGraphAddKernelNode(graph, None, 0, node))
+        address = int(driver.call(what, cuda.cuGraphInstantiate(graph, 0)))
+    finally:
+        cuda.cuGraphDestroy(graph)
+    executable = ctypes.c_void_p(address)
+    weakref.finalize(executable, _destroy, cuda, address, kernel.device.index).atexit = False
+    return executable
+
+
+def _destroy(cuda: Any, executable: int, device: int) -> None:
+    """By the driver that made it."""
+    with suppress(TilegenError, RuntimeError), driver.current(device), driver.relaxed():
+        cuda.cuGraphExecDestroy(executable)
