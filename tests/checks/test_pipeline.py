@@ -11,6 +11,7 @@ from tests.plan.plans import at, attention, gemm
 from tilegen.checks.pipeline import check, run
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
+from tilegen.ir.dtypes import DType
 from tilegen.ir.uniform import Int, Sym, Uniform, op
 
 HERE = at(1)
@@ -260,9 +261,9 @@ def test_reads_by_threads_are_over_for_the_releasing_thread_only_after_a_meeting
 
 
 def test_a_tile_that_a_sweep_reads_is_judged_as_any_other_read() -> None:
-    transient = ir.Fragment("h", "acc", 64, 64, ir.DType.F32, "", HERE)
+    transient = ir.Fragment("h", "acc", 64, 64, DType.F32, "", HERE)
     sweep = ir.Sweep((ir.ReadShared("h", CB, 0, HERE), ir.RowFold("r", "h", "sum", "thread", HERE)), HERE)
-    row = ir.Fragment("r", "row", 64, 1, ir.DType.F32, "r", HERE)
+    row = ir.Fragment("r", "row", 64, 1, DType.F32, "r", HERE)
     plan = edits.role(G, C, fragments=(*G.roles[1].fragments, transient, row))
     assert faults(edits.before(plan, C, ir.MmaWait, sweep)) == []
     late = edits.after(plan, C, ir.ArriveEmpty, sweep, nth=1)

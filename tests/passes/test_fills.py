@@ -15,6 +15,7 @@ from tilegen.checks.movement.check import Judgement, check_movement
 from tilegen.diagnostics.core import TilegenError
 from tilegen.emulate.ptx.half import OOB_NAN
 from tilegen.ir import plan as ir
+from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_verify import verify
 from tilegen.ir.plan_walk import all_operations
 from tilegen.passes.pipeline import lower, lower_all
@@ -202,16 +203,16 @@ def test_the_checks_see_a_fold_that_takes_in_a_fill() -> None:
 C = "consumer"
 BROKEN = {
     "read as numbers": (
-        lambda p: edits.fragment(edits.drop(p, C, ir.FmaOob), "y.regs", layout="acc", dtype=ir.DType.F32),
+        lambda p: edits.fragment(edits.drop(p, C, ir.FmaOob), "y.regs", layout="acc", dtype=DType.F32),
         "y is filled with NaN outside its tensor, and read as numbers",
     ),
-    "of f32": (lambda p: edits.alter(p, C, ir.FmaOob, dtype=ir.DType.F32), "there is no fma.rn.oob of f32"),
+    "of f32": (lambda p: edits.alter(p, C, ir.FmaOob, dtype=DType.F32), "there is no fma.rn.oob of f32"),
     "without entries": (
         lambda p: edits.alter(p, C, ir.FmaOob, a=ir.Literal(0.0)),
         "no factor is entries of a tile, as they lie",
     ),
     "of another type": (
-        lambda p: edits.alter(p, C, ir.FmaOob, dtype=ir.DType.BF16),
+        lambda p: edits.alter(p, C, ir.FmaOob, dtype=DType.BF16),
         "y.regs is f16 of 64 columns, D_out bf16 of 64",
     ),
     "entries in an expression": (

@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
 from tests.plan.plans import at, attention, gemm
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir import plan as ir
-from tilegen.ir.codec import Codec, CodecError
+from tilegen.ir.codec import Codec, CodecError, classes_of
 from tilegen.ir.dtypes import DType
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 
@@ -21,6 +23,14 @@ def test_a_plan_comes_back_the_same(plan: ir.Plan) -> None:
     assert again == plan
     assert plan_to_json(again) == text
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_the_package_of_the_plan_exports_every_class_of_its_modules() -> None:
+    """Or JSON would not know it."""
+    modules = [import_module(f"{ir.__name__}.{module.name}") for module in iter_modules(ir.__path__)]
+    found = classes_of(*modules)
+    assert len(found) > 80
+    assert set(classes_of(ir)) == set(found)
 
 
 def test_non_finite_floats_come_back() -> None:

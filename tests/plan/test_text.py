@@ -80,7 +80,7 @@ def test_one_line_an_operation(operation: ir.Operation, wanted: str) -> None:
             ir.Compute("mul", (ir.Compute("add", (ir.Element("a"), ir.Literal(0.1))), ir.Value("c"))),
             "(a + 0.1) * c",
         ),
-        (ir.Compute("round", (ir.Element("a"),), ir.DType.BF16), "bf16(a)"),
+        (ir.Compute("round", (ir.Element("a"),), DType.BF16), "bf16(a)"),
         (ir.Compute("neg", (ir.Coordinate("row", Sym("r")),)), "-row(r)"),
         (ir.Compute("add", (ir.Place(-1, 2, Sym("x")), ir.Past())), "(-row + 2 * col + x) + past"),
         (

@@ -20,6 +20,7 @@ from tilegen.ir.plan_text import print_plan
 from tilegen.ir.plan_verify import InvalidPlan, verify
 from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.tile import ParamValue
+from tilegen.ir.uniform import Int, Sym
 from tilegen.passes.pipeline import lower, lower_all
 
 W = "worker"
@@ -137,7 +138,7 @@ def test_a_slot_is_not_looked_through_while_others_read_it() -> None:
 
 def test_a_meeting_that_not_everybody_comes_to() -> None:
     def by_one(o: ir.CtaSync) -> tuple[ir.Operation, ...]:
-        return (ir.If(ir.Sym("warpgroup"), (o,), o.span),)
+        return (ir.If(Sym("warpgroup"), (o,), o.span),)
 
     found = check(edits.change(GEMM, W, ir.CtaSync, by_one), SIZES)
     (deadlock,) = [d for d in found if d.code == "PIPELINE_DEADLOCK"]
@@ -160,7 +161,7 @@ def test_rules_on_groups_of_copies() -> None:
     span = GEMM.roles[0].body[0].span
     early = edits.before(GEMM, W, ir.CopyCommit, ir.CopyWait(0, span))
     assert "copies have begun that are in no group yet" in broken(early)
-    copy = replace(next(o for _, _, o in all_operations(GEMM) if isinstance(o, ir.CopyTile)), index=(ir.Int(0),) * 2)
+    copy = replace(next(o for _, _, o in all_operations(GEMM) if isinstance(o, ir.CopyTile)), index=(Int(0),) * 2)
     late = edits.after(GEMM, W, ir.StoreRows, copy, ir.Advance("a_fill", span))
     assert "the role ends with copies that are in no group" in broken(late)
     assert "no number of groups" in broken(edits.alter(GEMM, W, ir.CopyWait, pending=-1))
@@ -191,7 +192,7 @@ def test_rules_on_warpgroups_that_are_the_same_threads() -> None:
     assert "are not run 3 together" in broken(edits.role(GEMM, W, together=3))
     consumer = edits.role(lower(sample("gemm")), "consumer", together=2)
     assert "2 warpgroups of a consumer are not run 2 together" in broken(consumer)
-    steered = edits.before(GEMM, W, ir.CtaSync, ir.Let("mine", ir.Sym("warpgroup"), worker.body[0].span))
+    steered = edits.before(GEMM, W, ir.CtaSync, ir.Let("mine", Sym("warpgroup"), worker.body[0].span))
     assert "it depends on the warpgroup, of which 2 are the same threads" in broken(steered)
 
 

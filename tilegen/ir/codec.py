@@ -38,13 +38,17 @@ class CodecError(ValueError):
 
 
 def classes_of(*modules: types.ModuleType) -> list[type]:
-    """The dataclasses and enums that these modules define."""
+    """The dataclasses and enums that these modules define; of packages, those that they export of their own modules."""
     return [
         c
         for module in modules
         for _, c in inspect.getmembers(module, inspect.isclass)
-        if c.__module__ == module.__name__ and (dataclasses.is_dataclass(c) or issubclass(c, enum.Enum))
+        if _within(c.__module__, module.__name__) and (dataclasses.is_dataclass(c) or issubclass(c, enum.Enum))
     ]
+
+
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 class Codec:
