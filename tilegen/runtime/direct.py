@@ -11,7 +11,7 @@ from threading import get_ident
 from typing import Any
 
 from tilegen.runtime import driver
-from tilegen.runtime.graphs import NO_GRAPHS, Functions, Graphs, launched, question
+from tilegen.runtime.graphs import Functions, Graph, launched, question
 
 AFTER = 8  # launches of a kernel to make a graph, which takes as long as some fifty of those
 _MOST = 64  # threads and streams that a launch keeps its arguments and graphs for
@@ -55,38 +55,39 @@ def functions() -> Functions:
 
 
 class _Place:
-    """A thread and a stream. arguments: of cuLaunchKernelEx · times: of how many launches."""
+    """A thread and a stream. arguments: of cuLaunchKernelEx · times: of how many launches · graph: made after some, for
+    these two alone, since an executable graph is launched by one thread at a time and does not run beside itself."""
 
-    __slots__ = ("arguments", "times")
+    __slots__ = ("arguments", "graph", "times")
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
         self.arguments = arguments
         self.times: float = 0
+        self.graph: Graph | None = None
 
 
 class _Launcher:
     """See `launcher`. What most launches, which do not come again, need of it is small."""
 
-    __slots__ = ("_dependent", "_functions", "_graphs", "_grid", "_kernel", "_launch_graph", "_places", "_pointers")
+    __slots__ = ("_dependent", "_functions", "_grid", "_kernel", "_launch_graph", "_places", "_pointers")
 
     def __init__(self, kernel: driver.Loaded, grid: int, pointers: int, dependent: bool) -> None:
         self._kernel, self._grid, self._pointers, self._dependent = kernel, grid, pointers, dependent
         self._functions = functions()
         self._launch_graph = self._functions.launch_graph
         self._places: dict[tuple[int, int], _Place] = {}
-        self._graphs = NO_GRAPHS
 
     def put(self, stream: int) -> None:
         """By a graph, where this thread has launched often enough on this stream."""
-        graph = self._graphs.by_stream.get(stream)
+        place = self._places.get((get_ident(), stream)) or self._place(stream)
+        graph = place.graph
         if graph is None:
-            place = self._place(stream)
             if place.times < AFTER or not self._begin(place, stream):
                 self._launch(place)
             return
         ask, answer, wanted, executable, on = graph
         if ask() or answer.value != wanted or self._launch_graph(executable, on):
-            self.plainly(stream)
+            self._launch(place)
 
     def plainly(self, stream: int) -> None:
         """By the driver's launch of a kernel."""
@@ -111,9 +112,7 @@ class _Launcher:
         if graph is None:
             place.times = -math.inf  # it is not tried again
             return False
-        if self._graphs is NO_GRAPHS:
-            self._graphs = Graphs()
-        self._graphs.by_stream[stream] = graph
+        place.graph = graph
         return True
 
     def _place(self, stream: int) -> _Place:
@@ -122,7 +121,6 @@ class _Launcher:
         if place is None:
             if len(self._places) >= _MOST:
                 self._places.clear()
-                self._graphs = NO_GRAPHS
             config = ctypes.byref(_config(self._kernel, self._grid, stream, self._dependent))
             place = _Place((config, ctypes.c_void_p(self._kernel.function), ctypes.c_void_p(self._pointers), None))
             self._places[key] = place

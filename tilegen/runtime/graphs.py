@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import local
 from typing import Any, NamedTuple
 
 from tilegen.diagnostics.core import TilegenError
@@ -57,17 +57,9 @@ class Graph(NamedTuple):
     stream: ctypes.c_void_p
 
 
-class Graphs(local):
-    """A thread's graphs of one launch, by stream.
-
-    An executable graph is launched by one thread at a time and does not run beside itself.
-    """
-
-    def __init__(self) -> None:
-        self.by_stream: dict[int, Graph] = {}
-
-
-NO_GRAPHS = Graphs()
+# Executable graphs that nothing refers to any more: driver, graph, device. The driver is told when the next one is
+# made: a finalizer may run in a thread that is ending, where no C function can be called.
+_left: deque[tuple[Any, int, int]] = deque()
 
 
 def question(functions: Functions, device: int, stream: int) -> Question | None:
@@ -96,11 +88,12 @@ def launched(
 
 
 def made(kernel: driver.Loaded, grid: int, pointers: int) -> ctypes.c_void_p:
-    """An executable graph of one launch, destroyed when it is no longer referred to, which may be before it has run.
-    It holds copies of the arguments.
+    """An executable graph of one launch, which holds copies of the arguments. It is destroyed some time after it is no
+    longer referred to, which may be before it has run.
 
     Raises TilegenError or RuntimeError where the driver makes none.
     """
+    _destroy_left()
     cuda, what = driver.cuda(), "make a graph"
     node = cuda.CUDA_KERNEL_NODE_PARAMS()
     node.func, node.sharedMemBytes, node.kernelParams = kernel.function, kernel.shared_bytes, pointers
@@ -113,11 +106,14 @@ def made(kernel: driver.Loaded, grid: int, pointers: int) -> ctypes.c_void_p:
     finally:
         cuda.cuGraphDestroy(graph)
     executable = ctypes.c_void_p(address)
-    weakref.finalize(executable, _destroy, cuda, address, kernel.device.index).atexit = False
+    weakref.finalize(executable, _left.append, (cuda, address, kernel.device.index)).atexit = False
     return executable
 
 
-def _destroy(cuda: Any, executable: int, device: int) -> None:
-    """By the driver that made it."""
-    with suppress(TilegenError, RuntimeError), driver.current(device), driver.relaxed():
-        cuda.cuGraphExecDestroy(executable)
+def _destroy_left() -> None:
+    """Each by the driver that made it."""
+    with suppress(IndexError):  # another thread may take the last
+        while _left:
+            cuda, executable, device = _left.popleft()
+            with suppress(TilegenError, RuntimeError), driver.current(device), driver.relaxed():
+                cuda.cuGraphExecDestroy(executable)
