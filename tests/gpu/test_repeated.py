@@ -177,6 +177,7 @@ def test_from_two_threads_at_once(torch: Any, kernel: Kernel, made: list[int], o
 
     def work(stream: Any) -> None:
         try:
+            torch.cuda.set_device(0)
             with torch.cuda.stream(stream):
                 both.wait()
                 for _ in range(200):
@@ -194,6 +195,35 @@ def test_from_two_threads_at_once(torch: Any, kernel: Kernel, made: list[int], o
     torch.cuda.synchronize()
     one.judge()
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("own_stream", [True, False])
+def test_a_thread_without_a_context_launches_as_before(
+    torch: Any, kernel: Kernel, made: list[int], own_stream: bool
+) -> None:
+    one, raised = Sum(torch, kernel), []
+    one.renew()
+    stream = torch.cuda.Stream() if own_stream else torch.cuda.default_stream()
+    put = one.put._launch.put  # torch makes its context current where it is asked for a stream
+    torch.cuda.synchronize()
+
+    def work() -> None:
+        try:
+            for _ in range(TIMES):
+                put(stream.cuda_stream)
+        except BaseException as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert raised == []
+    torch.cuda.synchronize()
+    one.judge()
+    assert made == []
+    with torch.cuda.stream(stream):
+        one.rounds()
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("default", [True, False])

@@ -11,7 +11,7 @@ from threading import get_ident
 from typing import Any
 
 from tilegen.runtime import driver
-from tilegen.runtime.graphs import Functions, Graph, launched, question
+from tilegen.runtime.graphs import Functions, Graph, hold, launched, questions
 
 AFTER = 8  # launches of a kernel to make a graph, which takes as long as some fifty of those
 _MOST = 64  # threads and streams that a launch keeps its arguments and graphs for
@@ -85,8 +85,7 @@ class _Launcher:
             if place.times < AFTER or not self._begin(place, stream):
                 self._launch(place)
             return
-        ask, answer, wanted, executable, on = graph
-        if ask() or answer.value != wanted or self._launch_graph(executable, on):
+        if not hold(graph.questions) or self._launch_graph(graph.executable, graph.stream):
             self._launch(place)
 
     def plainly(self, stream: int) -> None:
@@ -105,8 +104,8 @@ class _Launcher:
 
     def _begin(self, place: _Place, stream: int) -> bool:
         """Whether this launch was put on the stream by a graph made for it."""
-        asked = question(self._functions, self._kernel.device.index, stream)
-        if asked is None or asked.ask() or asked.answer.value != asked.wanted:
+        asked = questions(self._functions, self._kernel.device.index, stream)
+        if not hold(asked):
             return False
         graph = launched(self._functions, self._kernel, self._grid, self._pointers, stream, asked)
         if graph is None:

@@ -16,7 +16,6 @@ from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver
 
 _DEFAULT = (0, 1)  # the default stream, as no stream and by its name, CU_STREAM_LEGACY
-_PER_THREAD = 2  # CU_STREAM_PER_THREAD: depends on the context and can be captured, too
 
 
 @dataclass(frozen=True)
@@ -34,57 +33,60 @@ class Functions:
 
 
 class Question(NamedTuple):
-    """What must be so where a thread puts a graph on a stream.
+    """What must be so where a thread makes a graph, or puts one on a stream.
 
-    On a stream that a framework made: that it is not being captured, since the driver would refuse the graph and spoil
-    the capture; its context is always the same. On the default stream, which cannot be captured (and takes nothing at
-    all while a stream that waits for it is): that the kernel's context is the current one, since in another it is
-    another stream, and nothing would say so.
+    The kernel's context is the current one: in another the default stream is another stream, and nothing would say so;
+    without one the driver crashes when a graph is made. And the stream is not being captured: the driver would refuse
+    the graph and spoil the capture. The default stream cannot be (and takes nothing at all while a stream that waits
+    for it is).
     """
 
     ask: Callable[[], int]  # writes `answer`; what it returns is 0 if it could
     answer: ctypes.c_void_p | ctypes.c_int
-    wanted: int | None
+    wanted: int
 
 
 class Graph(NamedTuple):
-    """An executable graph on a stream, for one thread, with its question. All lies ready for the driver's functions."""
+    """An executable graph on a stream, for one thread, with its questions. All is ready for the driver's functions."""
 
-    ask: Callable[[], int]
-    answer: ctypes.c_void_p | ctypes.c_int
-    wanted: int | None
+    questions: tuple[Question, ...]
     executable: ctypes.c_void_p
     stream: ctypes.c_void_p
 
 
 # Executable graphs that nothing refers to any more: driver, graph, device. The driver is told when the next one is
-# made: a finalizer may run in a thread that is ending, where no C function can be called.
+# made: a finalizer may run anywhere, in a thread that is ending, too.
 _left: deque[tuple[Any, int, int]] = deque()
 
 
-def question(functions: Functions, device: int, stream: int) -> Question | None:
-    """The one to ask before a graph is put on a stream of a device; None where there would be two."""
-    if stream == _PER_THREAD:
-        return None
+def questions(functions: Functions, device: int, stream: int) -> tuple[Question, ...]:
+    """Those to ask before a graph is put on a stream of a device."""
+    context = ctypes.c_void_p()
+    current = Question(partial(functions.current_context, ctypes.byref(context)), context, driver.context(device))
     if stream in _DEFAULT:
-        context = ctypes.c_void_p()
-        ask = partial(functions.current_context, ctypes.byref(context))
-        return Question(ask, context, driver.context(device))
+        return (current,)
     status = ctypes.c_int()
     ask = partial(functions.is_capturing, ctypes.c_void_p(stream), ctypes.byref(status))
-    return Question(ask, status, 0)  # CU_STREAM_CAPTURE_STATUS_NONE
+    return current, Question(ask, status, 0)  # CU_STREAM_CAPTURE_STATUS_NONE
+
+
+def hold(asked: tuple[Question, ...]) -> bool:
+    for ask, answer, wanted in asked:
+        if ask() or answer.value != wanted:
+            return False
+    return True
 
 
 def launched(
-    functions: Functions, kernel: driver.Loaded, grid: int, pointers: int, stream: int, asked: Question
+    functions: Functions, kernel: driver.Loaded, grid: int, pointers: int, stream: int, asked: tuple[Question, ...]
 ) -> Graph | None:
-    """A graph of this launch (the arguments are `launcher`'s), which was put on the stream once; None where that cannot
-    be done."""
+    """A graph of this launch (the arguments are `launcher`'s), which was put on the stream once, where what is asked
+    holds; None where that cannot be done."""
     error, on = -1, ctypes.c_void_p(stream)
     with suppress(TilegenError, RuntimeError), driver.relaxed():
         executable = made(kernel, grid, pointers)
         error = functions.launch_graph(executable, on)  # the first launch of a graph may allocate memory
-    return None if error else Graph(*asked, executable, on)
+    return None if error else Graph(asked, executable, on)
 
 
 def made(kernel: driver.Loaded, grid: int, pointers: int) -> ctypes.c_void_p:
