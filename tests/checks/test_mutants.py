@@ -11,7 +11,14 @@ import pytest
 
 from tests.mutations.judging import SUBJECTS, Subject, harm, plan_of, program_of, report
 from tests.mutations.plan_kinds import KINDS, Mutant, mutants
-from tilegen.checks.movement.check import check_movement
+from tilegen.checks.items import items, names_of
+from tilegen.checks.movement.check import check_movement, chosen
+from tilegen.checks.movement.declared import Declared
+from tilegen.checks.movement.walk import Movement
+from tilegen.checks.paths import Paths
+from tilegen.ir import plan as ir
+from tilegen.ir.plan_walk import all_operations
+from tilegen.ir.uniform import evaluate
 
 SMALL = {s.name: s for s in SUBJECTS if s.sample in ("copy", "difference", "gemm_logsumexp", "attention_decode")}
 SAMPLED = 8  # of each
@@ -72,6 +79,23 @@ def test_batch_and_head_are_told_apart_wherever_they_are_named(kind: str) -> Non
     every = _some(subject, kind)
     assert every
     assert [m.where for m in every if report(subject, m) is None and harm(subject, m, 1)] == []
+
+
+@pytest.mark.parametrize("sample", ["fa3_varlen", "attention_decode", "fa3_fwd"])
+def test_what_runs_first_has_loops_and_heads_with_other_numbers(sample: str) -> None:
+    """Where items are dealt out by length the last ones are empty, and the first ones of the first heads."""
+    subject = next(
+        s for s in SUBJECTS if s.sample == sample and (sample == "attention_decode" or dict(s.params).get("causal"))
+    )
+    plan = plan_of(subject)
+    numbers = Movement(plan, Declared(program_of(subject), "hopper")).numbers
+    paths = Paths(plan, numbers)
+    trial, (first, _) = next(chosen(plan, paths, numbers))
+    ctas = evaluate(plan.grid, trial)
+    work = next(o for _, _, o in all_operations(plan) if isinstance(o, ir.Work))
+    bound = list(items(plan, work, names_of(plan, trial, first, 0), trial, first, ctas, numbers))
+    assert any(0 < item["g"] != item.get("h", item.get("b")) > 0 for item in bound), bound
+    assert paths.entered(trial, first, ctas) >= paths.entered(trial, 0, ctas)
 
 
 @pytest.mark.parametrize("kind", HARMFUL)

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from tilegen.checks.compiled import Numbers
 from tilegen.checks.movement.declared import Declared
+from tilegen.checks.movement.telling import telling
 from tilegen.checks.movement.walk import Movement
 from tilegen.checks.paths import Paths
 from tilegen.checks.trials import trials, with_ctas
@@ -37,44 +39,50 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
     declared = Declared(program, plan.target)
     movement = Movement(plan, declared)
-    for symbols in chosen(plan, Paths(plan, movement.numbers)):
+    for symbols, run in chosen(plan, Paths(plan, movement.numbers), movement.numbers):
         ctas = evaluate(plan.grid, symbols)
-        movement.run(symbols, _ends(ctas), ctas)
+        movement.run(symbols, run, ctas)
         if ctas <= MOST_CTAS:
             movement.count(symbols, ctas)
     return Judgement(tuple(movement.found.diagnostics.values()), tuple(movement.found.unknown))
 
 
-def _ends(ctas: int) -> list[int]:
-    """The first and the last, which are run."""
-    return sorted({0, ctas - 1} & set(range(ctas)))
-
-
-def chosen(plan: ir.Plan, paths: Paths) -> Iterator[Mapping[str, int]]:
-    """Few of the trials: each size takes each of its values in one of them, in one all are several blocks, and each
-    loop and branch that any goes into is gone into. A CTA has two items, which show what one leaves behind."""
+def chosen(plan: ir.Plan, paths: Paths, numbers: Numbers) -> Iterator[tuple[Mapping[str, int], list[int]]]:
+    """Few of the trials, with the CTAs to run: each size takes each of its values in one of them, in one all are
+    several blocks, and each loop and branch that any goes into is gone into. A CTA has two items, which show what one
+    leaves behind."""
     every = [with_ctas(plan, trial, TWO_ITEMS) for trial in trials(plan)]
     left = set(paths.forks)
-    for trial in _by_values(plan, every):
-        left -= _entered(plan, paths, trial)
-        yield trial
+    for number, trial in enumerate(_by_values(plan, every)):
+        ctas = evaluate(plan.grid, trial)
+        run = _ends(ctas)
+        if number == 0 and run:
+            run = sorted({telling(plan, paths, numbers, trial, ctas), ctas - 1})
+        left -= _entered(paths, trial, run, ctas)
+        yield trial, run
     for trial in every:
         if not left:
             break
-        if new := left & _entered(plan, paths, trial):
+        ctas = evaluate(plan.grid, trial)
+        run = _ends(ctas)
+        if new := left & _entered(paths, trial, run, ctas):
             left -= new
-            yield trial
+            yield trial, run
 
 
-def _entered(plan: ir.Plan, paths: Paths, trial: Mapping[str, int]) -> frozenset[int]:
-    ctas = evaluate(plan.grid, trial)
-    return frozenset().union(*(paths.entered(trial, cta, ctas) for cta in _ends(ctas)))
+def _ends(ctas: int) -> list[int]:
+    """The first and the last."""
+    return sorted({0, ctas - 1} & set(range(ctas)))
+
+
+def _entered(paths: Paths, trial: Mapping[str, int], run: list[int], ctas: int) -> frozenset[int]:
+    return frozenset().union(*(paths.entered(trial, cta, ctas) for cta in run))
 
 
 def _by_values(plan: ir.Plan, every: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
     """What only repeats (heads) does so in the trial of several blocks, and where a launch is small enough for its
     outputs to be counted. The longest loops are run for one of it: they take most of the time. In the first trial
-    each is repeated as often as nothing else, so that the last item has other numbers for batch and head."""
+    each is repeated as often as nothing else, so that late items have other numbers for batch and head."""
     seen: set[tuple[str, int]] = set()
     values = {name: sorted({t[name] for t in every}) for name in every[0] if name != "sm_count"}
     blocks = {n: v for n, v in values.items() if len(v) > ONE_OR_TWO}
