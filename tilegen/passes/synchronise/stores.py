@@ -46,10 +46,18 @@ VECTOR_BYTES = 16
 
 @dataclass(frozen=True)
 class Staging:
-    """The places in shared memory that an output leaves through: what one of them holds, and how many there are."""
+    """The places in shared memory that an output leaves through: what one of them holds, how many there are, and the
+    first column of each piece."""
 
     geometry: TileGeometry
     stages: int
+    pieces: range
+
+    def since(self, piece: int) -> int:
+        """How many pieces left after the one that used this piece's stage before, of this item or of the last one."""
+        count, stages = len(self.pieces), self.stages
+        before = piece - stages if piece >= stages else max(range(piece, count, stages)) - count
+        return piece - before - 1
 
 
 @dataclass
@@ -136,39 +144,15 @@ class Stores:
         return list(stores) if own == Int(1) else [If(own, stores, stores[0].span, stores[0].statement)]
 
     def _through_shared(self, o: Output, values: Values, corner: tuple[Uniform, ...], out: list[Operation]) -> None:
-        s = self.c.scheduled
+        s, how = self.c.scheduled, self.c.scheduled.store(o.tensor)
         span, name = o.span, o.statement
-        tensor = s.program.tile.tensor(o.tensor)
-        if any(e.offset.terms for e in o.at):
-            fail(Code.RAGGED_STORE, s.store(o.tensor).span, output=o.tensor)
-        inner = tensor.dims[-1].constant
-        if inner is not None and inner * tensor.dtype.bytes % STORE_CHUNK:
-            got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {STORE_CHUNK} bytes"
-            fail(Code.STORE_CHUNKS, s.store(o.tensor).span, got=got, wanted=wanted, output=o.tensor)
-        move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, span)
-        whole = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
-        how = s.store(o.tensor)
-        g = replace(whole, cols=min(whole.cols, whole.chunk), chunk_dimension=False) if how.stages else whole
-        host = how.host
-        if host is not None:
-            if host not in self.c.tiles:  # it is read element by element, and has no bytes
-                fail(Code.ALIAS_NAMES, how.span, buffer=o.tensor, host=host)
-            room = self.c.tiles[host]
-            ring = self.c.rings[host]
-            once = ring.depth == 1 and ring.parts >= s.workers.count and not self.c.streamed(host)
-            if not once or room.bytes < g.bytes:
-                fail(Code.ALIAS_ROOM, how.span, buffer=o.tensor, host=host)
-        firsts = range(0, whole.cols, g.cols)  # columns, of each piece
-        stages = min(how.stages or 1, len(firsts))
-        if o.tensor not in self.staged:
-            self.staged[o.tensor] = Staging(g, stages)
-            self.descriptors.append(descriptor(o.tensor, g, s, store=True, span=span))
-        buffer, source = staging_name(o.tensor), values.fragment_of(o.source)
-        for piece, first in enumerate(firsts):
-            stage = piece % stages
+        staging = self._staging(o)
+        g, buffer, source = staging.geometry, staging_name(o.tensor), values.fragment_of(o.source)
+        for piece, first in enumerate(staging.pieces):
+            stage = piece % staging.stages
             at = (*corner[: g.col_dim], op("add", corner[g.col_dim], first), *corner[g.col_dim + 1 :])
-            if host is None:
-                out.append(StoreWait(_since(piece, len(firsts), stages), True, span, name))
+            if how.host is None:
+                out.append(StoreWait(staging.since(piece), True, span, name))
             out.append(GroupSync(self.group_id, span, name))
             out.append(WriteShared(buffer, source, span, name, stage, first))
             out.append(FenceAsync(span, name))
@@ -180,14 +164,41 @@ class Stores:
                 )
             )
             out.append(StoreCommit(span, name))
-        if host is not None:
+        if how.host is not None:
             out.append(StoreWait(0, True, span, name))
 
+    def _staging(self, o: Output) -> Staging:
+        """The places of an output's pieces, or of all of it. Raises TilegenError for what TMA cannot store, or not
+        there."""
+        if o.tensor in self.staged:
+            return self.staged[o.tensor]
+        s, how = self.c.scheduled, self.c.scheduled.store(o.tensor)
+        tensor = s.program.tile.tensor(o.tensor)
+        if any(e.offset.terms for e in o.at):
+            fail(Code.RAGGED_STORE, how.span, output=o.tensor)
+        inner = tensor.dims[-1].constant
+        if inner is not None and inner * tensor.dtype.bytes % STORE_CHUNK:
+            got, wanted = f"rows of {inner * tensor.dtype.bytes} bytes", f"a multiple of {STORE_CHUNK} bytes"
+            fail(Code.STORE_CHUNKS, how.span, got=got, wanted=wanted, output=o.tensor)
+        move = Move(o.tensor, o.axes, o.tensor, o.at, o.axes, tensor.dtype, o.span)
+        whole = replace(tile_geometry_of(move, self.c), rows=WARPGROUP_ROWS, lines=WARPGROUP_ROWS)
+        g = replace(whole, cols=min(whole.cols, whole.chunk), chunk_dimension=False) if how.stages else whole
+        if how.host is not None:
+            self._check_room(o, how.host, g)
+        pieces = range(0, whole.cols, g.cols)
+        made = self.staged[o.tensor] = Staging(g, min(how.stages or 1, len(pieces)), pieces)
+        self.descriptors.append(descriptor(o.tensor, g, s, store=True, span=o.span))
+        return made
 
-def _since(piece: int, pieces: int, stages: int) -> int:
-    """How many pieces left after the one that used this piece's stage before, of this item or of the last one."""
-    before = piece - stages if piece >= stages else max(range(piece, pieces, stages)) - pieces
-    return piece - before - 1
+    def _check_room(self, o: Output, host: str, g: TileGeometry) -> None:
+        """The bytes of a tile serve an output of this geometry. Raises TilegenError."""
+        span = self.c.scheduled.store(o.tensor).span
+        if host not in self.c.tiles:  # it is read element by element, and has no bytes
+            fail(Code.ALIAS_NAMES, span, buffer=o.tensor, host=host)
+        room, ring = self.c.tiles[host], self.c.rings[host]
+        once = ring.depth == 1 and ring.parts >= self.c.scheduled.workers.count and not self.c.streamed(host)
+        if not once or room.bytes < g.bytes:
+            fail(Code.ALIAS_ROOM, span, buffer=o.tensor, host=host)
 
 
 def dimension(o: Output, axis: str | None) -> int:
