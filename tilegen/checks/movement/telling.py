@@ -21,8 +21,11 @@ def telling(plan: ir.Plan, paths: Paths, numbers: Numbers, symbols: Mapping[str,
     names = _positions(plan)
 
     def worth(cta: int) -> tuple[int, int]:
-        different = max((len(set(item) - {0}) for item in _items(plan, names, numbers, symbols, cta, ctas)), default=0)
-        return len(paths.entered(symbols, cta, ctas)), different
+        try:
+            every = list(_items(plan, names, numbers, symbols, cta, ctas))
+            return len(paths.entered(symbols, cta, ctas)), max((len(set(item) - {0}) for item in every), default=0)
+        except ZeroDivisionError:  # the run tells of it
+            return 0, 0
 
     return max(range(0, ctas, -(-ctas // MOST)), key=worth)
 
