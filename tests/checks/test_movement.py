@@ -60,6 +60,29 @@ def test_nothing_is_said_of_plans_that_are_right(name: str) -> None:
     assert check_movement(plan, program) == Judgement((), ())
 
 
+ONE_BY_ONE = """
+kernel one_by_one {
+  size   B = 3, S, H, N
+  input  cu: i32[B + 1]
+  input  X: bf16[B, S, H, 64]
+  input  K: bf16[B, N, 64]
+  output Y: f32[B, S, H]
+  ragged S over B by cu
+  axis   s in S, h in H, n in N
+  tile q[h, d] = X[b, s, h, d]
+  tile k[n, d] = K[b, n, d]
+  Y[b, s, h] = logsumexp[n](sum[d](q[h, d] * k[n, d]) / 8)
+  schedule hopper { block h 64, n 64 consumers 1 over h }
+}
+"""
+
+
+def test_lengths_of_sequences_are_no_numbers_of_heads() -> None:
+    """Of an axis that is walked position by position they may be as small as those."""
+    program = loaded(ONE_BY_ONE)
+    assert check_movement(lower(program), program) == Judgement((), ())
+
+
 MAXIMA = """
 kernel maxima {
   size   M, N

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.hopper.snippets import STREAM
 from tests.hopper.test_sass import built, listing
+from tests.passes.specs import loaded
 from tilegen.diagnostics.core import Diagnostic
+from tilegen.passes.pipeline import lower
 from tilegen.syntax.span import Span
+from tilegen.targets.hopper.build import build
+from tilegen.targets.hopper.emit.expectations import expectations
+from tilegen.targets.hopper.emit.names import kernel_name
 from tilegen.targets.hopper.gates import KernelGate, LoopGate, Under, check_gates
-from tilegen.targets.hopper.sass import Function
+from tilegen.targets.hopper.sass import Function, parse_sass
 
 HERE = Span("stream.tile", 30, 1, 30, 9)
 LOOP = LoopGate(
@@ -153,3 +160,22 @@ def test_evidence_and_registers_are_compared() -> None:
         ".L_x_0:", *STEP, "@P0 BRA `(.L_x_0)", "EXIT",
     )  # fmt: skip
     assert codes(good, gate) == []
+
+
+@pytest.mark.parametrize("mode", ["static", "table"])
+def test_products_in_the_loop_over_items_are_the_plans_own(mode: str) -> None:
+    """Where nothing is streamed no other loop has them."""
+    text = f"""
+    kernel held {{
+      size M  input A: f16[M, 64]  input B: f16[64, 64]  output C: f16[M, 64]
+      tile a[m, k] = A[m, k]  tile b[k, n] = B[k, n]
+      C[m, n] = sum[k](a[m, k] * b[k, n])
+      schedule hopper {{ block m 64 consumers 1 over m persistent {mode} }}
+    }}"""
+    plan = lower(loaded(text))
+    made = build(plan)
+    assert made.diagnostics == ()
+    (gate,) = expectations(plan).loops
+    assert gate.name == "consumer: work items"
+    function = parse_sass(made.sass).function(kernel_name(plan.name))
+    assert codes(function, replace(expectations(plan), loops=())) == ["GATE_LOOP_UNKNOWN"]

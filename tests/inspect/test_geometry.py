@@ -33,6 +33,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 GEMM = (SAMPLES / "gemm.tile").read_text(encoding="utf-8")
 TALL = GEMM.replace("m 128, n 256, k 64", "m 64, n 64, k 320").replace("consumers 2", "consumers 1")
 TALL = TALL.replace("a 3, b 3", "a 2, b 2")
+PIECES = GEMM.replace("stages a 3, b 3", "stages a 3, b 3, C 2").replace("via C auto", "via C tma")
 TOGETHER = GEMM.replace("stages a 3, b 3", "stages a 4, b 2  multicast a over n, b over m")
 
 
@@ -73,8 +74,19 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         (SAMPLES / "copy.tile", {}, {"M": 137, "N": 136}),
         (TALL, {}, {"M": 70, "N": 72, "K": 400}),
         (TOGETHER, {}, {"M": 300, "N": 264, "K": 72}),
+        (PIECES, {}, {"M": 130, "N": 264, "K": 72}),
+        (PIECES.replace("C 2", "C 3  multicast b over m"), {}, {"M": 300, "N": 264, "K": 72}),
     ],
-    ids=["rings and parts", "padding", "rows of two axes", "columns", "several boxes of rows", "shares of a cluster"],
+    ids=[
+        "rings and parts",
+        "padding",
+        "rows of two axes",
+        "columns",
+        "several boxes of rows",
+        "shares of a cluster",
+        "pieces",
+        "pieces in a cluster",
+    ],
 )
 def test_the_boxes_of_a_kernel_are_those_foretold(
     seen: Seen, spec: Any, parameters: dict[str, Any], sizes: dict[str, int]
@@ -163,6 +175,20 @@ def test_clipping_corners_barrier_and_bank() -> None:
     # line 40 of the slot, whose number mod 8 is 0: no piece moves
     assert f"byte {40 * 128 + 17 * 2} of the slot" in told
     assert "bank 8" in told
+
+
+def test_pieces_of_an_output_lie_in_their_stages(tmp_path: Path) -> None:
+    spec = tmp_path / "pieces.tile"
+    spec.write_text(PIECES, encoding="utf-8")
+    place = ("explain", str(spec), "C", "--size", "M=300,N=600,K=64", "--at", "m=10,n=100")
+    told = json.loads(command(*place, "--json").stdout)
+    offset, apart = told["buffer"]["offset"], told["buffer"]["stage_bytes"] * told["buffer"]["parts"]
+    boxes = [b for b in told["boxes"] if b["part"] == 0]
+    assert [(b["coordinates"][0], b["stage"]) for b in boxes] == [(0, 0), (64, 1), (128, 0), (192, 1)]
+    assert [b["shared_byte"] for b in boxes] == [offset + b["stage"] * apart for b in boxes]
+    assert told["element"]["shared_byte"] == offset + apart + told["element"]["slot_byte"]
+    assert "for stage 1" in command(*place).stdout
+    assert "[[" in command(*place, "--map").stdout
 
 
 def test_json_says_the_same() -> None:

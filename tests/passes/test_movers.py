@@ -219,6 +219,15 @@ def test_an_output_in_rows_takes_no_tiles_memory() -> None:
     assert by_tma.shared_bytes == in_rows.shared_bytes
 
 
+def test_what_only_tma_takes_is_left_out_of_rows() -> None:
+    text = schedule_of(
+        text_of("fa3_fwd"), "block i 128, j 64 consumers 2 over i  stages O 1  hint O stream  via O auto"
+    )
+    by_tma, in_rows = lower_all(loaded(text, D=128))
+    assert stored(by_tma) == {"O"} and not stored(in_rows)
+    assert by_tma.buffer("O.staging").stages == 1
+
+
 @pytest.mark.parametrize(
     ("text", "params"),
     [

@@ -294,6 +294,11 @@ SHAPES: dict[str, tuple[ir.Plan, str]] = {
         edits.after(G, C, ir.FenceAsync, ir.WriteShared("c_out", "c", HERE, stage=1)),
         "c_out has 2 parts and 1 stages, consumer needs a part for each of its 2 warpgroups, of stage 1",
     ),
+    "written line": (
+        edits.buffer(G, "c_out", cols=32, chunk=32),
+        "c_out has 64 x 32 elements, c 64 x 64",
+    ),
+    "stores left": (edits.before(G, C, ir.FenceAsync, ir.StoreWait(-1, True, HERE)), "-1 groups of stores left"),
     "written piece": (
         edits.after(G, C, ir.FenceAsync, ir.WriteShared("c_out", "c", HERE, first=8)),
         "c_out has 64 x 64 elements, c 64 x 64 from column 8",

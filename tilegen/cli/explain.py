@@ -388,12 +388,10 @@ def _print_element(out: Console, tile: PlacedTile) -> None:
     where = ", ".join(map(str, e.position))
     place = f"byte {e.global_byte} of it" if e.inside else "outside of it"
     out.print(f"element {tile.tensor.name}[{where}]: {place}", markup=False)
-    part = tile.boxes[e.number].part
-    slot = "the slot" if part is None else f"consumer {part}'s slot"
-    out.print(
-        f"  in box {e.number}, byte {e.slot_byte} of {slot}: shared byte {e.shared_byte} for stage 0, bank {e.bank}",
-        markup=False,
-    )
+    placed = tile.boxes[e.number]
+    slot = "the slot" if placed.part is None else f"consumer {placed.part}'s slot"
+    where = f"shared byte {e.shared_byte} for stage {placed.stage}, bank {e.bank}"
+    out.print(f"  in box {e.number}, byte {e.slot_byte} of {slot}: {where}", markup=False)
 
 
 # ---- the map ---------------------------------------------------------------------------------------

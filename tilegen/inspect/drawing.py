@@ -40,7 +40,7 @@ def copy_of(tile: PlacedTile) -> int | None:
 
 def shared_lines(tile: PlacedTile) -> Lines:
     """One copy of the tile as it lies in shared memory: a list a line of 128 bytes, of what each 16 bytes hold."""
-    boxes = [b for b in tile.boxes if b.part == copy_of(tile)]
+    boxes = tile.beside_element
     start = boxes[0].shared_byte - boxes[0].slot_byte
     found: dict[int, Piece] = {}
     for placed in boxes:

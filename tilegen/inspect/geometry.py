@@ -9,7 +9,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.diagnostics.core import TilegenError
-from tilegen.ir.plan import CLUSTER_RANK, Buffer, Descriptor, MapDim, Operation, Plan, TensorShape, TmaLoad, TmaStore
+from tilegen.ir.plan import (
+    CLUSTER_RANK,
+    Buffer,
+    Descriptor,
+    If,
+    MapDim,
+    Operation,
+    Plan,
+    TensorShape,
+    TmaLoad,
+    TmaStore,
+)
 from tilegen.ir.plan_walk import body_of
 from tilegen.ir.poly import Poly
 from tilegen.ir.scheduled import Scheduled
@@ -30,20 +41,22 @@ _BASE = 256  # address of the array that stands for a tensor: any that every rul
 class PlacedBox:
     """One TMA instruction. part: of which consumer's copy of the tile, None where they share it. sharer: which of the
     CTAs that load the tile together issues it, None where each loads its own. slot_byte: where in a slot it begins;
-    shared_byte: where in the CTA's dynamic shared memory, for the slot of stage 0."""
+    shared_byte: where in the CTA's dynamic shared memory, for the slot of its stage: the first one of a ring, and the
+    one that a piece of an output is stored from."""
 
     box: Box
     part: int | None
     sharer: int | None
     slot_byte: int
     shared_byte: int
+    stage: int = 0
 
 
 @dataclass(frozen=True)
 class PlacedElement:
     """One element. position: along the tensor's dimensions, outermost first. number: of the box that holds it, and
     index: its place there, innermost first. Bytes: from the tensor's start, from the slot's, and of dynamic shared
-    memory for the slot of stage 0."""
+    memory for the slot of the box's stage."""
 
     position: tuple[int, ...]
     number: int
@@ -79,6 +92,14 @@ class PlacedTile:
     @property
     def labels(self) -> tuple[str, ...]:
         return _labels(self.descriptor, self.tensor)
+
+    @property
+    def beside_element(self) -> tuple[PlacedBox, ...]:
+        """The boxes that lie in the slot with the one that holds the element, in the same copy of the tile; that one
+        alone, where an output leaves in pieces."""
+        mine = self.boxes[self.element.number]
+        boxes = tuple(b for b in self.boxes if b.part == mine.part)
+        return boxes if sum(b.box.map.box_bytes for b in boxes) <= self.buffer.stage_bytes else (mine,)
 
 
 def as_json(tile: PlacedTile) -> dict[str, object]:
@@ -130,6 +151,7 @@ def _box_json(placed: PlacedBox) -> dict[str, object]:
         "coordinates": list(box.coordinates),
         "shape": list(box.shape),
         "inside": [[r.start, r.stop] for r in box.inside],
+        "stage": placed.stage,
         "slot_byte": placed.slot_byte,
         "shared_byte": placed.shared_byte,
         "bytes": box.map.box_bytes,
@@ -246,11 +268,17 @@ def _moves(plan: Plan, name: str, known: Collection[str]) -> tuple[TmaLoad, ...]
     for role in plan.roles:
         for body in _bodies(role.body):
             loads = tuple(o for o in body if isinstance(o, TmaLoad) and o.descriptor == name)
-            stores = tuple(o for o in body if isinstance(o, TmaStore) and o.descriptor == name)
+            stores = tuple(o for o in _beside(body) if isinstance(o, TmaStore) and o.descriptor == name)
             for moves in (loads, stores):
                 if moves and all(symbols(c) <= usable for m in moves for c in m.coordinates):
                     return moves
     raise KeyError(name)
+
+
+def _beside(body: tuple[Operation, ...]) -> Iterator[Operation]:
+    """The operations of a body, and what a branch holds that decides nothing but whether a box is stored."""
+    for o in body:
+        yield from o.body if isinstance(o, If) and all(isinstance(p, TmaStore) for p in o.body) else (o,)
 
 
 def _bodies(body: tuple[Operation, ...]) -> Iterator[tuple[Operation, ...]]:
@@ -288,9 +316,9 @@ def _placed(
     here = {**known, "warpgroup": part or 0, CLUSTER_RANK: rank}
     box = Box(made, tuple(evaluate(c, here) for c in move.coordinates))
     slot = move.offset + (move.share * number if isinstance(move, TmaLoad) else 0)
-    return PlacedBox(
-        box, part, None if sharer is None else number, slot, buffer.offset + (part or 0) * buffer.stage_bytes + slot
-    )
+    stage = move.stage if isinstance(move, TmaStore) else 0
+    begin = buffer.offset + (stage * buffer.parts + (part or 0)) * buffer.stage_bytes
+    return PlacedBox(box, part, None if sharer is None else number, slot, begin + slot, stage)
 
 
 def _index(name: str, program: TileProgram) -> tuple[Index, ...]:

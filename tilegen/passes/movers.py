@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tilegen.ir.folded import FoldedProgram, Output
 from tilegen.ir.machines import MACHINES
 from tilegen.ir.plan import ASYNCHRONOUS, STORE_CHUNK
-from tilegen.ir.schedule import Alias, Block, Consumers, Directive, Stages, Via
+from tilegen.ir.schedule import Alias, Block, Consumers, Directive, Hint, Stages, Via
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.tile import Affine, Move, Tensor, TileProgram
 from tilegen.ir.uniform import Int, Uniform, from_poly, op
@@ -52,13 +52,16 @@ def by_alignment(
 
 
 def _in_rows(directives: tuple[Directive, ...], outputs: Collection[str]) -> tuple[Directive, ...]:
-    """The directives with these outputs stored from registers, which go through no shared memory."""
-    kept = (
-        d
-        for d in directives
-        if not ((isinstance(d, Alias) and d.buffer in outputs) or (isinstance(d, Stages) and d.tile in outputs))
-    )
+    """The directives with these outputs stored from registers: through no shared memory, and not by TMA, which hints
+    are for."""
+    kept = (d for d in directives if not isinstance(d, Alias | Stages | Hint) or _about(d) not in outputs)
     return tuple(replace(d, mover="rows") if isinstance(d, Via) and d.tile in outputs else d for d in kept)
+
+
+def _about(d: Alias | Stages | Hint) -> str:
+    match d:
+        case Alias(buffer=name) | Stages(tile=name) | Hint(name=name):
+            return name
 
 
 def _with_columns(

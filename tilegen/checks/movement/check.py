@@ -103,5 +103,8 @@ def _by_values(plan: ir.Plan, every: Sequence[Mapping[str, int]]) -> Iterator[Ma
 
 
 def _told_apart(plan: ir.Plan, trial: Mapping[str, int]) -> Mapping[str, int]:
-    repeated = (name for name in trial if trial[name] == ONE_OR_TWO and name != "sm_count")
+    sequences = plan.table.sequences if plan.table is not None else None
+    lengths = {x.length for x in sequences.lengths} if sequences is not None else set()
+    sizes = [p.name for p in plan.params if isinstance(p, ir.SizeParam) and p.name not in lengths]
+    repeated = (name for name in sizes if trial.get(name) == ONE_OR_TWO)
     return with_ctas(plan, {**trial, **{name: n for n, name in enumerate(repeated, ONE_OR_TWO)}}, TWO_ITEMS)

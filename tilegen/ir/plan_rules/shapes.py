@@ -76,6 +76,8 @@ def _operation(plan: ir.Plan, role: ir.RolePlan, operation: ir.Operation) -> Ite
             yield from _mma(plan, role, operation)
         case ir.CopyWait(pending) if pending < 0:
             yield f"{pending} groups of copies left are no number of groups"
+        case ir.StoreWait(pending) if pending < 0:
+            yield f"{pending} groups of stores left are no number of groups"
         case ir.Sweep():
             yield from check_sweep(role, operation)
         case ir.IfVote():
@@ -215,6 +217,7 @@ def _taken(buffer: ir.Buffer, source: ir.Fragment, first: int) -> Iterator[str]:
     """A buffer takes all columns of a source, or a piece of one chunk that begins where one does."""
     whole = buffer.cols in (source.cols, _whole_steps(source)) and not first
     piece = buffer.cols == buffer.chunk < source.cols and first in range(0, source.cols, buffer.cols)
+    piece = piece and buffer.chunk * buffer.dtype.bytes == buffer.line
     if buffer.rows != ROWS or not (whole or piece):
         what = f" from column {first}" if first else ""
         yield f"{buffer.name} has {buffer.rows} x {buffer.cols} elements, {source.name} {ROWS} x {source.cols}{what}"

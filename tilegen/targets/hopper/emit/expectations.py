@@ -31,6 +31,7 @@ from tilegen.ir.plan import (
     TmaLoad,
     TmaStore,
     WarpMma,
+    Work,
 )
 from tilegen.ir.uniform import Int
 from tilegen.targets.hopper.emit.scope import walk
@@ -73,21 +74,23 @@ def _instructions(o: Operation, role: RolePlan) -> int:
     return len(o.b.offsets) if isinstance(o, Mma) else 0
 
 
-def _product_loops(body: tuple[Operation, ...]) -> Iterator[For]:
+def _product_loops(body: tuple[Operation, ...]) -> Iterator[For | Work]:
     """The innermost loops with products, less those whose one step the compiler knows."""
     for o in walk(body):
-        if isinstance(o, For) and any(isinstance(p, AnyMma) for p in walk(o.body)):
+        if isinstance(o, For | Work) and any(isinstance(p, AnyMma) for p in walk(o.body)):
             inner = any(True for p in walk(o.body) if isinstance(p, For) and any(_product_loops((p,))))
             if not inner and not _single(o):
                 yield o
 
 
-def _single(loop: For) -> bool:
+def _single(loop: For | Work) -> bool:
+    if isinstance(loop, Work):
+        return loop.mode == "single"
     start, stop = loop.start, loop.stop
     return isinstance(start, Int) and isinstance(stop, Int) and stop.value - start.value <= 1
 
 
-def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
+def _loop_gate(role: RolePlan, loop: For | Work) -> LoopGate:
     held = list(walk(loop.body))
 
     def of(*kinds: type) -> int:
@@ -98,7 +101,7 @@ def _loop_gate(role: RolePlan, loop: For) -> LoopGate:
     moves = sum(registers[o.out] for o in held if isinstance(o, CopyOperand))
     branches = any(isinstance(o, Mma | MmaWait) for o in held if o not in loop.body)
     return LoopGate(
-        name=f"{role.name}: {loop.label or loop.var}",
+        name=f"{role.name}: {loop.label or loop.var if isinstance(loop, For) else 'work items'}",
         span=loop.span,
         products=_products(held, role),
         commits=of(MmaCommit),
