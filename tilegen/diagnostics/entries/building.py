@@ -38,7 +38,7 @@ ENTRIES = (
         Code.TMA_STORE_ROWS,
         "{tensor}: rows along {axis} do not end with whole 16 bytes, and a TMA store would write past them",
         (
-            "write `via {tensor} rows` in the schedule: rows are stored from registers, and end anywhere",
+            "write `via {tensor} rows`, without `stages {tensor}`: rows are stored from registers, and end anywhere",
             "choose an extent of {axis} that is a multiple of {unit}",
         ),
         "no manual says so, but on an H200 a TMA store writes the last 16 bytes of a row whole, past the tensor's end",

@@ -100,7 +100,7 @@ ENTRIES = (
     Entry(
         Code.VECTOR_STORE,
         "{output} has one number a row, which threads store by themselves: TMA would store a tile of them",
-        ("leave out what sends it through shared memory: `via {output} tma`, `alias {output}`",),
+        ("leave out what sends it through shared memory: `via {output} tma`, `stages {output}`, `alias {output}`",),
     ),
     Entry(
         Code.HINT_OF_COPIES,

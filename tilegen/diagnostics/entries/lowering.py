@@ -49,13 +49,13 @@ ENTRIES = (
     Entry(
         Code.RAGGED_STORE,
         "the output {output} cannot leave by TMA: the next sequence stands right behind a block",
-        ("leave out `via {output} tma` and `alias {output}`: rows are stored from registers",),
+        ("leave out `via {output} tma`, `stages {output}` and `alias {output}`: rows are stored from registers",),
         "a TMA store writes whole boxes, and cuts them at the tensor's end alone",
     ),
     Entry(
         Code.STORE_CHUNKS,
         "the output {output} cannot leave by TMA: its rows do not end with whole 16 bytes",
-        ("write `via {output} rows` in the schedule: rows are stored from registers, and end anywhere",),
+        ("write `via {output} rows`, without `stages {output}`: rows are stored from registers, and end anywhere",),
         "no manual says so, but on an H200 a TMA store writes the last 16 bytes of a row whole, past the tensor's end",
     ),
     Entry(
