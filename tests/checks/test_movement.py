@@ -83,6 +83,28 @@ def test_lengths_of_sequences_are_no_numbers_of_heads() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+AHEAD = """
+kernel ahead {
+  size M, N, H
+  scalar w: i32 <= 1 = 1
+  input  A: f16[M, 64]
+  input  B: f16[H, N + 1, 64]
+  output L: f32[H, M]
+  axis   h in H, m in M, n in N
+  domain n: n + w >= 0
+  tile a[m, k] = A[m, k]
+  tile b[n, k] = B[h, n + w, k]
+  L[h, m] = logsumexp[n](sum[k](a[m, k] * b[n, k]))
+  schedule hopper { block m 64, n 64 consumers 1 over m }
+}
+"""
+
+
+def test_scalars_keep_to_what_the_spec_says_of_them() -> None:
+    program = loaded(AHEAD)
+    assert check_movement(lower(program), program) == Judgement((), ())
+
+
 MAXIMA = """
 kernel maxima {
   size   M, N

@@ -90,7 +90,7 @@ def test_what_runs_first_has_loops_and_heads_with_other_numbers(sample: str) -> 
     plan = plan_of(subject)
     numbers = Movement(plan, Declared(program_of(subject), "hopper")).numbers
     paths = Paths(plan, numbers)
-    trial, (first, _) = next(chosen(plan, paths, numbers))
+    trial, (first, _) = next(chosen(plan, program_of(subject), paths, numbers))
     ctas = evaluate(plan.grid, trial)
     work = next(o for _, _, o in all_operations(plan) if isinstance(o, ir.Work))
     bound = list(items(plan, work, names_of(plan, trial, first, 0), trial, first, ctas, numbers))

@@ -7,7 +7,8 @@ and every expression carries its type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -154,6 +155,14 @@ class Constraint:
     op: str
     bound: float
     span: Span
+
+    def holds(self, value: float) -> bool:
+        return _COMPARED[self.op](value, self.bound)
+
+
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,6 @@ from tilegen.oracle.field import Field
 Value = float | int
 
 _F32_BOUND = float(2**128 - 2**103)  # what is as large rounds to infinity
-
-_HOLDS: dict[str, Callable[[float, float], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-}
 
 
 def scalar_values(program: TileProgram, sizes: Mapping[str, object], given: Mapping[str, Value]) -> dict[str, Value]:
@@ -66,7 +57,7 @@ def _value(scalar: Scalar, sizes: Mapping[str, object], given: Mapping[str, Valu
             value=value, scalar=scalar.name, dtype=scalar.dtype,
         )  # fmt: skip
     rule = scalar.constraint
-    if rule is not None and not _HOLDS[rule.op](typed, rule.bound):
+    if rule is not None and not rule.holds(typed):
         constraint = f"{rule.op} {rule.bound:g}"
         return fault(
             Code.SCALAR_CONSTRAINT, rule.span, got=f"{typed:g}", wanted=constraint,

@@ -38,14 +38,6 @@ from tilegen.sema.usage import check_usage
 from tilegen.syntax import ast
 from tilegen.syntax.span import Source
 
-_HOLDS = {
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-}
-
 
 def analyse(kernel: ast.Kernel, source: Source, params: Mapping[str, str | int | float | bool | DType]) -> TileProgram:
     """The Tile program of `kernel` with `params` bound. Raises TilegenError with every error found."""
@@ -161,11 +153,7 @@ def _typed_default(default: Expr, scalar: Scalar, written: ast.Expr, scope: Scop
     if not isinstance(default, Number):
         return default
     constraint = scalar.constraint
-    if (
-        constraint is not None
-        and not math.isnan(default.value)
-        and not _HOLDS[constraint.op](default.value, constraint.bound)
-    ):
+    if constraint is not None and not math.isnan(default.value) and not constraint.holds(default.value):
         scope.faults.add(
             Code.DEFAULT_CONSTRAINT, written.span, got=f"{default.value:g}",
             wanted=f"{constraint.op} {constraint.bound:g}", name=scalar.name,

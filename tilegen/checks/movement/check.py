@@ -39,7 +39,7 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
     declared = Declared(program, plan.target)
     movement = Movement(plan, declared)
-    for symbols, run in chosen(plan, Paths(plan, movement.numbers), movement.numbers):
+    for symbols, run in chosen(plan, program, Paths(plan, movement.numbers), movement.numbers):
         ctas = evaluate(plan.grid, symbols)
         movement.run(symbols, run, ctas)
         if ctas <= MOST_CTAS:
@@ -47,11 +47,16 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     return Judgement(tuple(movement.found.diagnostics.values()), tuple(movement.found.unknown))
 
 
-def chosen(plan: ir.Plan, paths: Paths, numbers: Numbers) -> Iterator[tuple[Mapping[str, int], list[int]]]:
+def chosen(
+    plan: ir.Plan, program: TileProgram, paths: Paths, numbers: Numbers
+) -> Iterator[tuple[Mapping[str, int], list[int]]]:
     """Few of the trials, with the CTAs to run: each size takes each of its values in one of them, in one all are
-    several blocks, and each loop and branch that any goes into is gone into. A CTA has two items, which show what one
-    leaves behind."""
-    every = [with_ctas(plan, trial, TWO_ITEMS) for trial in trials(plan)]
+    several blocks, and each loop and branch that any goes into is gone into. Numbers that scalars may not have are left
+    out. A CTA has two items, which show what one leaves behind."""
+    rules = {s.name: s.constraint for s in program.scalars if s.constraint is not None}
+    tried = list(trials(plan))
+    of_launches = [t for t in tried if all(rule.holds(t[n]) for n, rule in rules.items() if n in t)]
+    every = [with_ctas(plan, trial, TWO_ITEMS) for trial in of_launches or tried]
     left = set(paths.forks)
     for number, trial in enumerate(_by_values(plan, every)):
         ctas = evaluate(plan.grid, trial)
