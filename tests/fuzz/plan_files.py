@@ -30,6 +30,7 @@ _PLANS: tuple[tuple[str, dict[str, str]], ...] = (
     ("row_softmax", {}),
     ("gemm_logsumexp", {"D": "64"}),
     ("fa3_fwd", {"D": "64", "causal": "true"}),
+    ("fa3_fwd", {"D": "192"}),  # its output leaves in pieces
     ("fa3_varlen", {"D": "64"}),
     ("attention_decode", {"D": "64"}),
 )
@@ -45,7 +46,7 @@ def plans() -> dict[str, str]:
     for name, params in _PLANS:
         program = load(Source(f"{name}.tile", texts()[name]), params)
         for n, plan in enumerate(lower_all(program)):
-            found[f"{name}.{n}"] = plan_to_json(plan, indent=None)
+            found[" ".join([f"{name}.{n}", *(f"{k}={v}" for k, v in params.items())])] = plan_to_json(plan, indent=None)
     return found
 
 
