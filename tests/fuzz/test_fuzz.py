@@ -144,7 +144,7 @@ def test_a_parameter_with_a_reserved_name_is_named() -> None:
 
 
 def test_a_deal_that_is_none_is_told() -> None:
-    plan = plan_from_json(plans()["fa3_varlen.0"])
+    plan = plan_from_json(plans()["fa3_varlen.0 D=64"])
     table = plan.table
     assert table is not None
     assert table.sequences is not None

@@ -10,7 +10,7 @@ from tests.sema.faults import loaded, reported, underlined, with_changes
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.tile_text import print_program
 from tilegen.ir.tile_verify import InvalidProgram, verify
-from tilegen.ir.uniform import condition_text, evaluate, op
+from tilegen.ir.uniform import Op, Sym, condition_text, evaluate, op
 
 OLD = "schedule hopper { block i 64, j 64 consumers 1 over i }"
 VARLEN = (Path(__file__).parents[2] / "samples" / "fa3_varlen.tile").read_text(encoding="utf-8")
@@ -208,3 +208,8 @@ def test_the_variant_of_certain_sizes() -> None:
         taken = program.variant("hopper", dict(zip(("M", "N", "w"), values, strict=True)))
         assert guards(taken) == [wanted]
     assert program.variant("hopper", {"M": 8, "N": 7, "w": 4}).schedules == ()
+
+
+def test_what_compares_nothing_is_printed_as_it_is() -> None:
+    """As a plan file may have it, which is refused elsewhere."""
+    assert condition_text(Op("and", (Op("f32", (Sym("N"),)), op("lt", "N", 3)))) == "f32(N) and N < 3"

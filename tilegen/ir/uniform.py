@@ -197,7 +197,7 @@ def text(expr: Uniform, top: bool = True) -> str:
 
 def condition_text(expr: Uniform) -> str:
     """A condition as a `.tile` file writes it: comparisons joined by `and` and `or`."""
-    if not isinstance(expr, Op):
+    if not isinstance(expr, Op) or expr.op not in _INFIX:
         return text(expr)
     if expr.op not in ("and", "or"):
         return f" {_INFIX[expr.op]} ".join(map(text, expr.args))
