@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from cuda.bindings import driver as real
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.machines import MACHINES
-from tilegen.runtime import direct, driver
+from tilegen.runtime import direct, driver, graphs
 from tilegen.runtime.binding import Binding
 from tilegen.runtime.direct import Config
 from tilegen.runtime.graphs import Functions
@@ -178,6 +178,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
     monkeypatch.setattr(direct, "_threads", defaultdict(set))
+    monkeypatch.setattr(graphs, "_left", deque())  # of the tests before
     yield stand_in
     for cached in (driver.device_info, driver._primary_context):
         cached.cache_clear()
