@@ -19,10 +19,11 @@ def telling(plan: ir.Plan, paths: Paths, numbers: Numbers, symbols: Mapping[str,
     """Of CTAs all over the launch, that which goes into the most loops and branches; of several, one with an item whose
     positions differ most from each other and from 0, which an index that is left out would be."""
     names = _positions(plan)
+    work = next(o for _, _, o in all_operations(plan) if isinstance(o, ir.Work))
 
     def worth(cta: int) -> tuple[int, int]:
         try:
-            every = list(_items(plan, names, numbers, symbols, cta, ctas))
+            every = list(_items(plan, work, names, numbers, symbols, cta, ctas))
             return len(paths.entered(symbols, cta, ctas)), max((len(set(item) - {0}) for item in every), default=0)
         except ZeroDivisionError:  # the run tells of it
             return 0, 0
@@ -41,10 +42,15 @@ def _positions(plan: ir.Plan) -> frozenset[str]:
 
 
 def _items(
-    plan: ir.Plan, names: frozenset[str], numbers: Numbers, symbols: Mapping[str, int], cta: int, ctas: int
+    plan: ir.Plan,
+    work: ir.Work,
+    names: frozenset[str],
+    numbers: Numbers,
+    symbols: Mapping[str, int],
+    cta: int,
+    ctas: int,
 ) -> Iterator[list[int]]:
     """What these names are in each item of a CTA."""
-    work = next(o for _, _, o in all_operations(plan) if isinstance(o, ir.Work))
     begun = names_of(plan, symbols, cta, 0)
     for bound in items(plan, work, begun, symbols, cta, ctas, numbers):
         known = {**begun, **bound}

@@ -438,8 +438,9 @@ class _Walker:
 
     def write_shared(self, o: ir.WriteShared) -> None:
         cols, width = self.plan.buffer(o.buffer).cols, self._width(o.source)
-        piece = self.algebra.columns(self.get(o.source), o.first, min(cols, width - o.first), width)
-        self.buffers[o.buffer, o.stage] = self.algebra.filled_up(piece, min(cols, width - o.first), cols)
+        taken = min(cols, width - o.first)
+        piece = self.algebra.columns(self.get(o.source), o.first, taken, width)
+        self.buffers[o.buffer, o.stage] = self.algebra.filled_up(piece, taken, cols)
 
     def tma_store(self, o: ir.TmaStore) -> None:
         buffer = self.plan.buffer(o.buffer)
