@@ -144,6 +144,8 @@ def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
 
 def stages(program: Scheduled, d: directives.Stages) -> Scheduled:
     if any(s.output == d.tile for s in program.stores):
+        if "tma" not in MACHINES[program.target].movers:
+            fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=f"stages {d.tile}", target=program.target)
         return _staged(program, d.tile, d.span, stages=d.depth)
     tiles = tuple(replace(t, depth=d.depth, span=d.span) if t.tile == d.tile else t for t in program.tiles)
     program = replace(program, tiles=tiles)
@@ -378,8 +380,6 @@ def alias(program: Scheduled, d: directives.Alias) -> Scheduled:
 
 def _staged(program: Scheduled, output: str, span: Span, *, host: str | None = None, stages: int = 0) -> Scheduled:
     """An output leaves by TMA, through the bytes of a tile or through so many stages of its own."""
-    if "tma" not in MACHINES[program.target].movers:
-        fail(Code.DIRECTIVE_UNSUPPORTED, span, directive=f"stages {output}", target=program.target)
     stores = (
         replace(s, via="tma", host=host, stages=stages, span=span) if s.output == output else s for s in program.stores
     )
