@@ -17,7 +17,14 @@ from pathlib import Path
 # Lowest first. A module belongs to the longest name here that it starts with, and imports from its own
 # layer and those before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("tilegen.diagnostics", "tilegen.syntax.span", "tilegen.records", "tilegen.resources", "tilegen.version"),
+    (
+        "tilegen.diagnostics",
+        "tilegen.syntax.span",
+        "tilegen.disk",
+        "tilegen.records",
+        "tilegen.resources",
+        "tilegen.version",
+    ),
     ("tilegen.syntax",),
     ("tilegen.ir",),
     ("tilegen.sema",),

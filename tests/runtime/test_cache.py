@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tilegen
+from tilegen import disk
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.runtime import cache, compiler, entry
@@ -122,9 +123,9 @@ def test_what_fails_is_not_kept(place: Path) -> None:
 def test_the_default_place_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("TILEGEN_CACHE", raising=False)
-    assert cache.folder() == tmp_path / "tilegen"
+    assert disk.folder() == tmp_path / "tilegen"
     monkeypatch.setenv("TILEGEN_CACHE", "OFF")
-    assert cache.folder() is None
+    assert disk.folder() is None
 
 
 # ---- keys ----------------------------------------------------------------------------------------
@@ -243,7 +244,7 @@ def _flipped(data: bytes, at: int) -> bytes:
 
 def _resealed(path: Path, body: bytes) -> bytes:
     """An entry whose checksum is right."""
-    return cache._MAGIC + cache._checksum(path.stem, body) + body
+    return disk._MAGIC + disk._checksum(path.stem, body) + body
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def _resealed(path: Path, body: bytes) -> bytes:
         lambda path, data: _resealed(path, b"no zlib"),
         lambda path, data: _resealed(path, zlib.compress(b"{}")),
         lambda path, data: _resealed(path, zlib.compress(b"[1, 2]")),
-        lambda path, data: cache._MAGIC + cache._checksum("another key", data[48:]) + data[48:],
+        lambda path, data: disk._MAGIC + disk._checksum("another key", data[48:]) + data[48:],
     ],
 )
 def test_a_broken_entry_is_rebuilt(
@@ -322,22 +323,22 @@ def test_an_interrupted_write_leaves_nothing(place: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        cache.write(place, "k", b"body")
+        disk.write(place, "k", b"body")
     assert list(place.iterdir()) == []
 
 
 _WRITER = """
 import sys
 from pathlib import Path
-from tilegen.runtime import cache
+from tilegen import disk
 place, seed = Path(sys.argv[1]), int(sys.argv[2])
-cache.LIMIT = cache._KEPT = 300_000
+disk.LIMIT = disk._KEPT = 300_000
 for turn in range(40):
     key = f"key{(turn + seed) % 5}"
     body = key.encode() * 20_000
-    found = cache.read(place, key)
+    found = disk.read(place, key)
     assert found is None or found == body
-    cache.write(place, key, body)
+    disk.write(place, key, body)
 """
 
 
@@ -350,7 +351,7 @@ def test_processes_that_write_and_prune_together_see_whole_entries_or_none(tmp_p
     left = list(tmp_path.iterdir())
     assert left
     for path in left:
-        assert cache.read(tmp_path, path.stem) == path.stem.encode() * 20_000
+        assert disk.read(tmp_path, path.stem) == path.stem.encode() * 20_000
 
 
 def test_processes_that_compile_the_same_spec_at_once_agree(place: Path) -> None:
@@ -386,13 +387,13 @@ def test_a_kernel_from_the_cache_needs_neither_the_compiler_nor_numpy(place: Pat
 
 
 def test_the_entries_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "LIMIT", 4000)
-    monkeypatch.setattr(cache, "_KEPT", 3000)
+    monkeypatch.setattr(disk, "LIMIT", 4000)
+    monkeypatch.setattr(disk, "_KEPT", 3000)
     for age, name in enumerate("abc"):
-        cache.write(tmp_path, name, bytes(1200))
+        disk.write(tmp_path, name, bytes(1200))
         os.utime(tmp_path / f"{name}.kernel", (1000 + age, 1000 + age))
-    assert cache.read(tmp_path, "a") == bytes(1200)  # now the newest
-    cache.write(tmp_path, "d", bytes(1200))
+    assert disk.read(tmp_path, "a") == bytes(1200)  # now the newest
+    disk.write(tmp_path, "d", bytes(1200))
     assert {path.stem for path in tmp_path.iterdir()} == {"a", "d"}
 
 
@@ -403,10 +404,10 @@ def test_only_the_caches_own_files_are_ever_removed(tmp_path: Path, monkeypatch:
     os.utime(abandoned, (1000, 1000))
     fresh = tmp_path / "y.part"
     fresh.write_bytes(b"another process is writing this")
-    cache.write(tmp_path, "a", b"body")
+    disk.write(tmp_path, "a", b"body")
     assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "a.kernel", "y.part"}
-    assert cache.contents(tmp_path).kernels == 1
-    removed = cache.clear(tmp_path)
-    assert (removed.kernels, removed.bytes) == (1, len(cache._MAGIC) + 32 + 4)
+    assert disk.contents(tmp_path).kernels == 1
+    removed = disk.clear(tmp_path)
+    assert (removed.kernels, removed.bytes) == (1, len(disk._MAGIC) + 32 + 4)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    assert cache.contents(tmp_path / "missing") == cache.Contents(0, 0)
+    assert disk.contents(tmp_path / "missing") == disk.Contents(0, 0)

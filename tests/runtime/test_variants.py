@@ -19,6 +19,7 @@ from tests.runtime.test_driver import ELSEWHERE, FakeDriver
 from tests.runtime.test_driver import fake as fake
 from tests.runtime.test_kernel import Gpu
 from tests.runtime.test_kernel import on_gpu as on_gpu
+from tilegen import disk
 from tilegen.diagnostics.core import TilegenError
 from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_text import print_plan
@@ -253,7 +254,7 @@ def test_each_variant_has_an_entry_of_its_own(place: Path, compiled: list[str]) 
     assert [v.built for v in third.variants] == [second.variants[0].built, first.variants[1].built]
     assert (third.program, third.plans) == (first.program, first.plans)
     assert len(list(place.iterdir())) == 3
-    assert cache.contents(place).kernels == 1
+    assert disk.contents(place).kernels == 1
 
 
 @pytest.mark.usefixtures("whole_code")

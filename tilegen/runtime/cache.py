@@ -1,9 +1,4 @@
-"""Compilations kept on disk between processes: where they are, what tells one from another, and whether one is whole.
-
-An entry is a file named by its key, which covers all that a compilation depends on: nothing is ever out of date.
-It is written beside its place and renamed into it, so that processes never see half of one; it carries a checksum,
-and one that does not match is as good as absent. A cache that cannot be read or written costs time, never a kernel.
-"""
+"""What tells one compilation from another, and so names its entries among the files that are kept (`tilegen.disk`)."""
 
 from __future__ import annotations
 
@@ -11,8 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,43 +21,9 @@ from tilegen.version import LOADED_NS, VERSION
 if TYPE_CHECKING:
     from tilegen.ir.tile import ParamValue
 
-VARIABLE = "TILEGEN_CACHE"
-LIMIT = 256 * 2**20  # bytes of all entries; a kernel takes about a fifth of a megabyte
-_KEPT = LIMIT * 3 // 4  # what pruning leaves, so that it is seldom done
-_ABANDONED = 3600  # seconds after which a file that was never renamed belongs to no process any more
 _TICK_NS = 20_000_000  # by which the clock of the file system may be behind
-_SUFFIX, _UNFINISHED = ".kernel", ".part"
-OF = "-"  # in the name of an entry between the key of a kernel and which of its variants it holds
-_MAGIC = b"tilegen kernel 1"
-_DIGEST = hashlib.sha256().digest_size
 # Parts of the package that a compilation cannot depend on, since they are in layers above it.
 _ABOVE = frozenset({"emulate", "oracle", "bench", "tune", "inspect", "cli"})
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What is in a cache folder. A kernel with several variants has several entries, and counts once."""
-
-    kernels: int
-    bytes: int
-
-
-# ---- where ---------------------------------------------------------------------------------------
-
-
-def folder() -> Path | None:
-    """The cache folder: what TILEGEN_CACHE says, else in the user's cache folder. None where it says `off`."""
-    chosen = os.environ.get(VARIABLE, "")
-    if chosen.lower() == "off":
-        return None
-    if chosen:
-        return Path(chosen).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("tilegen")
-
-
-# ---- what ----------------------------------------------------------------------------------------
 
 
 def key_of(source: Source, params: Mapping[str, str | ParamValue], target: str) -> str | None:
@@ -137,100 +96,3 @@ def tools_in_use() -> list[object]:
 def _identity(path: Path) -> list[str | int]:
     stat = path.stat()
     return [str(path), stat.st_size, stat.st_mtime_ns]
-
-
-# ---- reading and writing -------------------------------------------------------------------------
-
-
-def read(place: Path, key: str) -> bytes | None:
-    """The entry's contents, or None if there is none that is whole and was written under this key."""
-    path = place / (key + _SUFFIX)
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    head, body = data[: len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    if head != _MAGIC + _checksum(key, body):
-        return None
-    with suppress(OSError):
-        os.utime(path)  # what is in use is pruned last
-    return body
-
-
-def write(place: Path, key: str, body: bytes) -> None:
-    """Keep an entry, replacing one that is there, and drop the oldest if there is too much. Does not fail."""
-    with suppress(OSError):
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        put_whole(place / (key + _SUFFIX), _MAGIC + _checksum(key, body) + body)
-        _prune(place)
-
-
-def put_whole(path: Path, data: bytes) -> None:
-    """Make or replace a file so that no process ever sees a part of it. Raises OSError."""
-    import tempfile  # which a kernel from the cache does without
-
-    handle, unfinished = tempfile.mkstemp(suffix=_UNFINISHED, dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
-
-
-def _checksum(key: str, body: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + body).digest()
-
-
-# ---- housekeeping --------------------------------------------------------------------------------
-
-
-def contents(place: Path) -> Contents:
-    """How much there is."""
-    return _counted([(path, size) for path, size, _ in _listing(place) if path.suffix == _SUFFIX])
-
-
-def clear(place: Path) -> Contents:
-    """Remove every entry, and return what was removed. Files that are not the cache's stay."""
-    gone: list[tuple[Path, int]] = []
-    for path, size, _ in _listing(place):
-        path.unlink(missing_ok=True)
-        if path.suffix == _SUFFIX:
-            gone.append((path, size))
-    return _counted(gone)
-
-
-def _counted(entries: list[tuple[Path, int]]) -> Contents:
-    return Contents(len({path.stem.partition(OF)[0] for path, _ in entries}), sum(size for _, size in entries))
-
-
-def _prune(place: Path) -> None:
-    with suppress(OSError):
-        listing = _listing(place)
-        newest = max((used for _, _, used in listing), default=0.0)
-        entries = [item for item in listing if item[0].suffix == _SUFFIX]
-        for path, _, used in listing:
-            if path.suffix == _UNFINISHED and used < newest - _ABANDONED:
-                path.unlink(missing_ok=True)
-        total = sum(size for _, size, _ in entries)
-        if total <= LIMIT:
-            return
-        for path, size, _ in sorted(entries, key=lambda item: item[2]):
-            path.unlink(missing_ok=True)
-            total -= size
-            if total <= _KEPT:
-                return
-
-
-def _listing(place: Path) -> list[tuple[Path, int, float]]:
-    """(path, bytes, time of its last use) of each file of the cache."""
-    found = []
-    with suppress(FileNotFoundError), os.scandir(place) as files:
-        for file in files:
-            if file.name.endswith((_SUFFIX, _UNFINISHED)):
-                with suppress(FileNotFoundError):  # another process prunes too
-                    stat = file.stat()
-                    found.append((Path(file.path), stat.st_size, stat.st_mtime))
-    return found

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilegen import disk
 from tilegen.ir.plan import Plan
 from tilegen.ir.variants import file_stem
 from tilegen.runtime import cache, entry
@@ -131,17 +132,17 @@ class _Place:
 
     @staticmethod
     def of(source: Source, params: Mapping[str, str | ParamValue], target: str) -> _Place | None:
-        folder = cache.folder()
+        folder = disk.folder()
         key = cache.key_of(source, params, target) if folder else None
         return _Place(source, params, target, folder, key) if folder and key else None
 
     def read(self, variant: str = "") -> bytes | None:
-        return cache.read(self.folder, self._name(variant))
+        return disk.read(self.folder, self._name(variant))
 
     def write(self, body: bytes, variant: str = "") -> None:
         # the key again: code that changed while it was being loaded is neither the old nor the new
         if cache.key_of(self.source, self.params, self.target) == self.key:
-            cache.write(self.folder, self._name(variant), body)
+            disk.write(self.folder, self._name(variant), body)
 
     def _name(self, variant: str) -> str:
-        return f"{self.key}{cache.OF}{variant}" if variant else self.key
+        return f"{self.key}{disk.OF}{variant}" if variant else self.key

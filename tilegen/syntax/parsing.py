@@ -12,6 +12,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax import ast
 from tilegen.syntax.build import Builder, token_span
+from tilegen.syntax.grammar import parser
 from tilegen.syntax.resources import grammar_text
 from tilegen.syntax.scan import DIRECTIVES, STATEMENTS, Word, resume_point, words
 from tilegen.syntax.span import Source, Span
@@ -27,14 +28,7 @@ _CHAINS = frozenset({"expr", "conjunction", "comparison", "sum", "product"})
 
 @cache
 def _parser() -> Lark:
-    return Lark(
-        grammar_text(),
-        start="kernel",
-        parser="lalr",
-        lexer="contextual",
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
+    return parser(grammar_text(), "kernel")
 
 
 def parse(source: Source) -> ast.Kernel:

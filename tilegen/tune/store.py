@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tilegen import disk
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import cache, driver
 from tilegen.syntax.span import Source
@@ -137,7 +138,7 @@ def keep(kept: Kept, place: Path | None = None) -> Path:
     what = _hash(dict(kept.params), dict(kept.classes))[:16]
     path = place / f"{_family(kept.device, kept.text, kept.made_with)}-{what}{_SUFFIX}"
     value = {"format": _FORMAT, **asdict(kept)}
-    cache.put_whole(path, json.dumps({**value, "checksum": _hash(value)}, indent=1).encode())
+    disk.put_whole(path, json.dumps({**value, "checksum": _hash(value)}, indent=1).encode())
     return path
 
 

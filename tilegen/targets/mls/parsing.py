@@ -15,6 +15,7 @@ from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.dtypes import DType
 from tilegen.resources import resource
+from tilegen.syntax.grammar import parser
 from tilegen.syntax.span import Source, Span
 from tilegen.targets.mls.program import (
     SGPR,
@@ -141,8 +142,7 @@ def parse_line(text: str) -> _Parsed:
 
 @cache
 def _parser() -> Lark:
-    grammar = resource("grammar", "mls.lark").read_text(encoding="utf-8")
-    return Lark(grammar, start="line", parser="lalr", lexer="contextual", maybe_placeholders=True)
+    return parser(resource("grammar", "mls.lark").read_text(encoding="utf-8"), "line")
 
 
 def _fault(source: Source, number: int, error: _LineError) -> Diagnostic:

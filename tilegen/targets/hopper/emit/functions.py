@@ -9,6 +9,7 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tilegen.resources import resource
+from tilegen.targets.hopper.emit.bytecode import Bytecode
 from tilegen.targets.hopper.emit.names import Names
 
 _NAME = "\0name\0"
@@ -45,6 +46,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=Bytecode(),
     )
 
 
