@@ -145,24 +145,36 @@ print(built.seconds, done.cached, len(built.cubin))
 def compilations(specs: Mapping[str, tuple[str, ...]], runs: int) -> Iterator[Row]:
     """Seconds of fresh processes that make the cubin of a spec, or have it from the cache.
 
+    "Cold" is a spec that the cache lacks, though others are there; "first" has an empty cache, and makes the tables of
+    grammar and templates too. Python's own bytecode is there in all, as an installer leaves it.
     specs: label → the sample's name and the values of its parameters.
     """
     for label, (name, *values) in specs.items():
         arguments = [str(SAMPLES / f"{name}.tile"), *values]
-        with tempfile.TemporaryDirectory(prefix="tilegen-host-") as folder:
-            cold = [_process(arguments, "off") for _ in range(runs)]
-            _process(arguments, folder)
-            cached = [_process(arguments, folder) for _ in range(runs)]
-        assert not any(found for _, _, found in cold) and all(found for _, _, found in cached)
+        with tempfile.TemporaryDirectory(prefix="tilegen-host-") as temporary:
+            folder = Path(temporary)
+            _process(arguments, folder / "cache")
+            first = [_process(arguments, folder / str(n)) for n in range(runs)]
+            cold = [_process([_changed(name, n, folder), *values], folder / "cache") for n in range(runs)]
+            cached = [_process(arguments, folder / "cache") for _ in range(runs)]
+        assert not any(found for _, _, found in (*first, *cold)) and all(found for _, _, found in cached)
         yield Row.of(f"{label}, cold", "s", [seconds for seconds, _, _ in cold])
         yield Row.of(f"{label}, cold: of which NVRTC", "s", [nvrtc for _, nvrtc, _ in cold])
+        yield Row.of(f"{label}, first of all", "s", [seconds for seconds, _, _ in first])
         yield Row.of(f"{label}, from the cache", "s", [seconds for seconds, _, _ in cached])
 
 
-def _process(arguments: list[str], cache: str) -> tuple[float, float, bool]:
+def _changed(name: str, number: int, folder: Path) -> str:
+    """A spec that differs from the sample, and from those of other numbers, by a comment."""
+    path = folder / f"{name}_{number}.tile"
+    path.write_text((SAMPLES / f"{name}.tile").read_text(encoding="utf-8") + f"# {number}\n", encoding="utf-8")
+    return str(path)
+
+
+def _process(arguments: list[str], cache: Path) -> tuple[float, float, bool]:
     """Seconds that it takes, those that NVRTC took when it made this, and whether it came from the cache."""
     start = time.perf_counter()
-    printed = _output(_PROGRAM, arguments, cache)
+    printed = _output(_PROGRAM, arguments, str(cache))
     seconds = time.perf_counter() - start
     nvrtc, cached, size = printed.split()
     assert int(size)
@@ -173,6 +185,7 @@ def _output(program: str, arguments: list[str], cache: str) -> str:
     """What a fresh process prints that runs this program."""
     paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
     known = {**os.environ, "TILEGEN_CACHE": cache, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    known.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.run(command, env=known, capture_output=True, text=True, check=True).stdout
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from tests.gpu import record
 from tests.gpu.harness import Harness, Measured
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # jax would take most of the memory for good
 
 MEASURED = pytest.StashKey[Measured]()
 

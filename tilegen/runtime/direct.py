@@ -69,23 +69,22 @@ class _Place:
 class _Launcher:
     """See `launcher`. What most launches, which do not come again, need of it is small."""
 
-    __slots__ = ("_dependent", "_functions", "_grid", "_kernel", "_launch_graph", "_places", "_pointers")
+    __slots__ = ("_dependent", "_functions", "_grid", "_kernel", "_places", "_pointers")
 
     def __init__(self, kernel: driver.Loaded, grid: int, pointers: int, dependent: bool) -> None:
         self._kernel, self._grid, self._pointers, self._dependent = kernel, grid, pointers, dependent
         self._functions = functions()
-        self._launch_graph = self._functions.launch_graph
         self._places: dict[tuple[int, int], _Place] = {}
 
     def put(self, stream: int) -> None:
         """By a graph, where this thread has launched often enough on this stream."""
         place = self._places.get((get_ident(), stream)) or self._place(stream)
         graph = place.graph
-        if graph is None:
-            if place.times < AFTER or not self._begin(place, stream):
-                self._launch(place)
-            return
-        if not hold(graph.questions) or self._launch_graph(graph.executable, graph.stream):
+        if graph is not None:
+            done = graph()
+        else:
+            done = place.times >= AFTER and self._begin(place, stream)
+        if not done:
             self._launch(place)
 
     def plainly(self, stream: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -106,6 +107,6 @@ class Form:
         key = (self, *addresses)
         launch = launches.find(key)
         if launch is None:
-            launch = launches.get(key, lambda: self.launch(arguments, addresses))
+            launch = launches.get(key, partial(self.launch, arguments, addresses))
         launch.put(self.stream())
         return self.result(arguments)

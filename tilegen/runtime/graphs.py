@@ -6,11 +6,11 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tilegen.diagnostics.core import TilegenError
 from tilegen.runtime import driver
@@ -46,13 +46,8 @@ class Question(NamedTuple):
     wanted: int
 
 
-class Graph(NamedTuple):
-    """An executable graph on a stream, for one thread, with its questions. All is ready for the driver's functions."""
-
-    questions: tuple[Question, ...]
-    executable: ctypes.c_void_p
-    stream: ctypes.c_void_p
-
+# Puts an executable graph on its stream, in the one thread that it is for, where what has to be so is so; says whether.
+Graph: TypeAlias = Callable[[], bool]
 
 # Executable graphs that nothing refers to any more: driver, graph, device. The driver is told when the next one is
 # made: a finalizer may run anywhere, in a thread that is ending, too.
@@ -70,7 +65,7 @@ def questions(functions: Functions, device: int, stream: int) -> tuple[Question,
     return current, Question(ask, status, 0)  # CU_STREAM_CAPTURE_STATUS_NONE
 
 
-def hold(asked: tuple[Question, ...]) -> bool:
+def hold(asked: Sequence[Question]) -> bool:
     for ask, answer, wanted in asked:  # noqa: SIM110 (a generator would take longer)
         if ask() or answer.value != wanted:
             return False
@@ -86,7 +81,20 @@ def launched(
     with suppress(TilegenError, RuntimeError), driver.relaxed():
         executable = made(kernel, grid, pointers)
         error = functions.launch_graph(executable, on)  # the first launch of a graph may allocate memory
-    return None if error else Graph(asked, executable, on)
+    return None if error else _graph(functions.launch_graph, executable, on, asked)
+
+
+def _graph(
+    launch: Callable[..., int], executable: ctypes.c_void_p, stream: ctypes.c_void_p, asked: tuple[Question, ...]
+) -> Graph:
+    (ask, answer, wanted), *others = asked
+
+    def put() -> bool:  # the first question is asked here: to call Python once more takes a tenth of the launch
+        if ask() or answer.value != wanted or (others and not hold(others)):
+            return False
+        return not launch(executable, stream)
+
+    return put
 
 
 def made(kernel: driver.Loaded, grid: int, pointers: int) -> ctypes.c_void_p:

@@ -191,12 +191,20 @@ class Kernel:
         if self._latest is not None and not positional:
             form, recognise = self._latest
             if (addresses := recognise(arguments)) is not None:
-                return self._again(form, arguments, addresses)
+                if self._fault_words:
+                    self._raise_found()
+                return form.call(arguments, addresses, self._launches)
+        return self._call(positional, arguments)
+
+    def _call(self, positional: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """A call that is not of the same form as the one before."""
         known = None if positional else signature(arguments)
         if known and (met := self._forms.peek(known[0])) is not None:
             if met.recognise is not None:
                 self._latest = met, met.recognise
-            return self._again(met, arguments, known[1])
+            if self._fault_words:
+                self._raise_found()
+            return met.call(arguments, known[1], self._launches)
         request, resolved = self._request(positional, arguments)
         first = next(iter(request.views.values()))
         if not first.on_gpu:
@@ -208,12 +216,6 @@ class Kernel:
             if known and all(name in self._tensors or type(n) in NUMBERS for name, n in arguments.items()):
                 self._forms.get(known[0], lambda: self._form(request, resolved, arguments, launch.kept))
         return self._result(request.arrays)
-
-    def _again(self, form: Form, arguments: dict[str, Any], addresses: list[int]) -> Any:
-        """A call of a form that was met before."""
-        if self._fault_words:
-            self._raise_found()
-        return form.call(arguments, addresses, self._launches)
 
     def emulate(
         self,
