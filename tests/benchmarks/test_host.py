@@ -27,10 +27,11 @@ def test_every_kind_of_launch_is_timed_and_recorded(tmp_path: Path, capsys: pyte
 
 
 def test_a_compilation_is_timed_without_and_with_the_cache() -> None:
-    cold, nvrtc, cached = host.compilations({"copy": ("copy",)}, 1)
-    assert (cold.what, nvrtc.what, cached.what) == (
+    cold, nvrtc, first, cached = host.compilations({"copy": ("copy",)}, 1)
+    assert (cold.what, nvrtc.what, first.what, cached.what) == (
         "copy, cold",
         "copy, cold: of which NVRTC",
+        "copy, first of all",
         "copy, from the cache",
     )
     assert 0 < nvrtc.median < cold.median
