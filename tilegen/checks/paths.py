@@ -11,6 +11,7 @@ from dataclasses import replace
 from tilegen.checks.compiled import Numbers
 from tilegen.checks.items import cluster_of, items, names_of
 from tilegen.ir import plan as ir
+from tilegen.ir.plan_rules.names import WARPGROUP
 from tilegen.ir.plan_walk import body_of, uniforms
 from tilegen.ir.uniform import symbols
 
@@ -20,10 +21,12 @@ class Paths:
 
     def __init__(self, plan: ir.Plan, numbers: Numbers) -> None:
         self._plan, self._number = plan, numbers
-        self._ways = [(role, _steering(role.body)) for role in plan.roles]
+        ways = [(role, _steering(role.body)) for role in plan.roles]
+        # what each role steers by, and how many of its warpgroups may go ways of their own
+        self._ways = [(body, role.warpgroups if _tells_groups(body) else 1) for role, body in ways]
         self._turns: dict[int, bool] = {}  # operations by id: the ways keep them
         self.forks = frozenset(
-            id(o) for _, body in self._ways for o in _inside(body) if isinstance(o, ir.If | ir.For)
+            id(o) for body, _ in self._ways for o in _inside(body) if isinstance(o, ir.If | ir.For)
         )  # every loop and branch, by numbers of this object's own
 
     def of(self, symbols: Mapping[str, int], cta: int, ctas: int) -> tuple[int, ...]:
@@ -37,8 +40,8 @@ class Paths:
 
     def _steps(self, symbols: Mapping[str, int], cta: int, ctas: int) -> Iterator[tuple[ir.Operation, int]]:
         for each in cluster_of(self._plan, cta):
-            for role, body in self._ways:
-                for group in range(role.warpgroups):
+            for body, groups in self._ways:
+                for group in range(groups):
                     names = names_of(self._plan, symbols, each, group)
                     yield from self._body(body, names, symbols, each, ctas)
 
@@ -76,6 +79,11 @@ class Paths:
         if id(loop) not in self._turns:
             self._turns[id(loop)] = any(map(_turns, loop.body))
         return self._turns[id(loop)]
+
+
+def _tells_groups(body: tuple[ir.Operation, ...]) -> bool:
+    """Whether anything depends on which of a role's warpgroups it is."""
+    return any(WARPGROUP in symbols(e) for o in _inside(body) for e in uniforms(o))
 
 
 def _turns(o: ir.Operation) -> bool:

@@ -52,17 +52,20 @@ def chosen(
 ) -> Iterator[tuple[Mapping[str, int], list[int]]]:
     """Few of the trials, with the CTAs to run: each size takes each of its values in one of them, in one all are
     several blocks, and each loop and branch that any goes into is gone into. Numbers that scalars may not have are left
-    out. A CTA has two items, which show what one leaves behind."""
+    out. A CTA has two items, which show what one leaves behind. Where all CTAs do the same for other heads or batches,
+    which the first trial tells apart, the last one is run for all."""
     rules = {s.name: s.constraint for s in program.scalars if s.constraint is not None}
     tried = list(trials(plan))
     of_launches = [t for t in tried if all(rule.holds(t[n]) for n, rule in rules.items() if n in t)]
     every = [with_ctas(plan, trial, TWO_ITEMS) for trial in of_launches or tried]
-    left = set(paths.forks)
+    left, once = set(paths.forks), dict.fromkeys(_repeated(every), 1)
     for number, trial in enumerate(_by_values(plan, every)):
         ctas = evaluate(plan.grid, trial)
         run = _ends(ctas)
         if number == 0 and run:
             run = sorted({telling(plan, paths, numbers, trial, ctas), ctas - 1})
+        elif evaluate(plan.grid, {**trial, **once}) == plan.cluster:
+            run = run[-1:]
         left -= _entered(paths, trial, run, ctas)
         yield trial, run
     for trial in every:
@@ -78,6 +81,11 @@ def chosen(
 def _ends(ctas: int) -> list[int]:
     """The first and the last."""
     return sorted({0, ctas - 1} & set(range(ctas)))
+
+
+def _repeated(every: Sequence[Mapping[str, int]]) -> list[str]:
+    """Sizes of which the trials have one or two, of what only repeats."""
+    return [name for name in every[0] if {t[name] for t in every} == {1, ONE_OR_TWO}]
 
 
 def _entered(paths: Paths, trial: Mapping[str, int], run: list[int], ctas: int) -> frozenset[int]:

@@ -135,8 +135,13 @@ class Counts:
     @staticmethod
     def _count(counts: Array, part: Part) -> None:
         at, inside = part
-        flat: Array = np.zeros((1, 1), np.int64)
-        for place, extent in zip(at, counts.shape, strict=True):
-            inside = inside & ((place >= 0) & (place < extent))
-            flat = flat * extent + place
-        counts.reshape(-1)[np.broadcast_to(flat, inside.shape)[inside]] += 1
+        flat: dict[tuple[int, ...], Array] = {}  # by shape: rows, columns and numbers are added up before they meet
+        step = 1
+        for place, extent in zip(reversed(at), reversed(counts.shape), strict=True):
+            within = (place >= 0) & (place < extent)
+            if not within.all():
+                inside = inside & within
+            flat[place.shape] = flat.get(place.shape, 0) + place * step
+            step *= extent
+        every: Array = np.broadcast_to(sum(flat.values()), inside.shape)
+        counts.reshape(-1)[every if inside.all() else every[inside]] += 1
