@@ -80,10 +80,7 @@ class _Launcher:
         """By a graph, where this thread has launched often enough on this stream."""
         place = self._places.get((get_ident(), stream)) or self._place(stream)
         graph = place.graph
-        if graph is not None:
-            done = graph()
-        else:
-            done = place.times >= AFTER and self._begin(place, stream)
+        done = graph() if graph is not None else place.times >= AFTER and self._begin(place, stream)
         if not done:
             self._launch(place)
 
