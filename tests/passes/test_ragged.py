@@ -263,6 +263,11 @@ def _changed(plan: Plan, **fields: Any) -> Plan:
         (lambda p, q: _changed(p, ranking=()), "nothing binds work.rank"),
         (lambda p, q: _changed(p, unit="other"), "nothing named work.unit is in scope"),
         (lambda p, q: replace(p, table=replace(p.table, fields=(*p.table.fields, "x"))), "nothing binds the field x"),
+        (
+            lambda p, q: replace(p, table=replace(p.table, cost=Sym("work.units"))),
+            "nothing named work.units is in scope",
+        ),
+        (lambda p, q: replace(p, table=replace(p.table, cost=Sym("work.item"))), "nothing named work.item is in scope"),
         (lambda p, q: replace(p, params=(*p.params, ir.CtasParam())), "only a kernel that deals out items"),
     ],
 )

@@ -69,11 +69,13 @@ def _scopes(table: ir.ItemTable, q: ir.Sequences, params: tuple[ir.Param, ...]) 
         scope.add(let.name)
     if q.rank not in {let.name for let in q.ranking}:
         yield f"nothing binds {q.rank}"
-    scope |= own | {q.unit}
+    # what follows costs units, too, before there are items
+    scope = (scope | own | {q.unit}) - {table.item, q.all_units}
     for let in table.lets:
         yield from _unknown((let.value,), scope)
         scope.add(let.name)
     yield from _unknown((table.cost,), scope)
+    scope |= {table.item, q.all_units}
     yield from (f"nothing binds the field {name}" for name in table.fields if name not in scope)
 
 
