@@ -354,6 +354,7 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.CONSUMER_COUNT, schedule_of(GEMM, "consumers 5 over m"), "consumers 5 over m"),
     (Code.REGISTER_COUNT, schedule_of(GEMM, "registers 240, 30"), "registers 240, 30"),
     (Code.REGISTER_COUNT, schedule_of(GEMM, "registers 24, 240"), "registers 24, 240"),
+    (Code.REGISTER_COUNT, schedule_of(GEMM, "consumers 1 over m registers 248, 24"), "registers 248, 24"),
     (Code.CONSUMER_AXIS, schedule_of(GEMM, "consumers 2 over k"), "consumers 2 over k"),
     (Code.NO_PRODUCT, attention("late p by 1"), "late p by 1"),
     (Code.NO_PRODUCT, attention("take_turns over s, LSE"), "take_turns over s, LSE"),

@@ -107,7 +107,7 @@ ROLES: dict[str, tuple[ir.Plan, str]] = {
     "consumer elected": (edits.role(G, C, elected=True, warpgroups=1), "a consumer is run by one elected thread"),
     "registers": (
         edits.alter(edits.role(G, C, registers=250), C, ir.SetRegisters, count=250),
-        "from 24 to 240, not 250",
+        "from 24 to 256, not 250",
     ),
     "registers not set": (edits.drop(G, C, ir.SetRegisters), "does not begin by setting its 240 registers"),
     "registers set twice": (

@@ -169,7 +169,7 @@ def _register_file(plan: ir.Plan) -> Iterator[Diagnostic]:
 
 
 def _role_registers(plan: ir.Plan, need: RegisterNeed) -> Iterator[Diagnostic]:
-    available = need.role.registers or min(plan.registers_at_entry, MAX_REGISTERS)
+    available = min(need.role.registers or plan.registers_at_entry, MAX_REGISTERS)
     if need.peak is None or need.registers <= available:
         return
     spans = {f.name: f.span for f in need.role.fragments}

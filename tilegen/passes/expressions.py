@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial, reduce
 
 from tilegen.ir.dtypes import DType
 from tilegen.ir.poly import Poly
@@ -95,6 +96,21 @@ def whole_affine(expr: Expr) -> Affine | None:
     if a.terms or (b.terms and constant is None):
         return None
     return times(b, a.offset)
+
+
+def poly_expr(poly: Poly, span: Span) -> Expr:
+    """A polynomial in sizes and integer scalars as a whole-number expression."""
+
+    def whole(op: str, a: Expr, b: Expr) -> Expr:
+        return Apply(op, (a, b), DType.I32, span)
+
+    terms: list[Expr] = []
+    for monomial, coefficient in poly.terms:
+        factors: list[Expr] = [Symbol(s, DType.I32, span) for s in monomial]
+        if coefficient != 1 or not factors:
+            factors.append(Number(coefficient, DType.I32, span))
+        terms.append(reduce(partial(whole, "mul"), factors))
+    return reduce(partial(whole, "add"), terms) if terms else Number(0, DType.I32, span)
 
 
 def times(affine: Affine, factor: Poly) -> Affine:

@@ -9,6 +9,7 @@ Online softmax is what comes out of three general rules:
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +40,7 @@ from tilegen.passes.expressions import (
     index_axes,
     key,
     number,
+    poly_expr,
     positive,
     product,
     reads,
@@ -47,6 +49,7 @@ from tilegen.passes.expressions import (
     times,
     whole_affine,
 )
+from tilegen.passes.guard import clauses_of, with_parts
 from tilegen.syntax.span import Span
 
 
@@ -243,14 +246,25 @@ class _Folder:
         empty = not self.never_empty(over)
         kept = [f for f in free if _infinite(f[1]) or (empty and f[0] != "ratio" and self.axes(f[1]))]
         free = [f for f in free if f not in kept]
-        for kind, f in kept:
-            bound = [apply(kind, bound[0], f), *bound[1:]] if kind != "mul" else [*bound, f]
+        tiles = len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound) and self.is_outer(*bound)
+        some = None
+        if tiles and kept and not any(_infinite(f) for _, f in kept):
+            # tensor cores multiply two factors: the others leave, and a sum of no points is made 0 behind them
+            some = self.some_points(bound, over, statement, span)
+        if some is None:
+            for kind, f in kept:
+                bound = [apply(kind, bound[0], f), *bound[1:]] if kind != "mul" else [*bound, f]
+            tiles = tiles and not kept
         exponent = self.exponent_of(bound, over)
-        if len(bound) == 2 and all(self.is_tile_factor(f, over) for f in bound) and self.is_outer(*bound):
+        if tiles:
             total: Expr = self.matrix_product(bound[0], bound[1], over, exponent, statement, span)
         else:
             source = self.value(product(bound, span), f"{statement}_terms", statement)
             total = self.reduce(source, "sum", over, exponent, statement, span)
+        if some is not None:
+            for kind, f in kept:
+                total = apply(kind, total, f)
+            total = apply("select", some, total, number(0.0, span))
         uniform = [f for kind, f in free if kind == "mul"]
         if uniform:
             total = product([total, *uniform], span)
@@ -263,8 +277,32 @@ class _Folder:
         """Whether a fold over these axes has a point wherever it stands: extents known and positive, no clause."""
         extents = [self.program.axis(a).extent.constant for a in over]
         return all(e is not None and e > 0 for e in extents) and not any(
-            set(c.axes) & set(over) for c in self.program.domain
+            set(c.axes) & with_parts(self.program, over) for c in self.program.domain
         )
+
+    def some_points(self, factors: list[Expr], over: tuple[str, ...], statement: str, span: Span) -> Expr | None:
+        """Whether a product's sum has a point where it stands: by its extents, or, where clauses cut it, by a fold
+        along the computed factor that they guard. None if no factor has the axes of them all."""
+        axes = tuple(dict.fromkeys(a for f in factors for a in self.axes(f)))
+        clauses = clauses_of(self.program, axes, over)
+        if not clauses:
+            zero = Number(0.0, DType.I32, span)
+            extents = [self.program.axis(a).extent for a in over]
+            tests = [
+                Apply("gt", (poly_expr(e, span), zero), DType.BOOL, span) for e in extents if (e.constant or 0) <= 0
+            ]
+            return functools.reduce(lambda a, b: Apply("and", (a, b), DType.BOOL, span), tests)
+        computed = (self.axes(f) for f in factors if isinstance(f, Cast))
+        guarded = next((a for a in computed if clauses_of(self.program, a, over) == clauses), None)
+        if guarded is None:
+            return None
+        known = ("points", guarded)
+        if known not in self.shared:
+            name = self.fresh(f"{statement}_points")
+            self.ops.append(Elementwise(name, number(1.0, span), guarded, DType.F32, span, statement))
+            self.shared[known] = name
+        most = self.reduce(self.shared[known], "max", over, None, statement, span)
+        return Apply("gt", (most, number(0.0, span)), DType.BOOL, span)
 
     def exponent_of(self, factors: list[Expr], over: tuple[str, ...]) -> str | None:
         """The exponent that a fold is held relative to: its body is linear in one weight over the same axes."""

@@ -13,6 +13,7 @@ from tilegen.diagnostics.catalogue import Code, fail
 from tilegen.ir import schedule as directives
 from tilegen.ir.folded import Exponent, FoldedProgram, Product
 from tilegen.ir.machines import MACHINES
+from tilegen.ir.plan_rules.roles import SETMAXNREG
 from tilegen.ir.scheduled import AxisRole, Batch, Item, Scheduled, Step, Stream
 from tilegen.ir.scheduled_verify import verify
 from tilegen.ir.terms import TERMS
@@ -126,15 +127,21 @@ def _as_rows(program: Scheduled, axis: str, span: Span) -> Scheduled:
     )
 
 
+def _between(numbers: list[int]) -> str:
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+
+
 def registers(program: Scheduled, d: directives.Registers) -> Scheduled:
     entry = registers_at_entry(program.workers.count)
     counts = (d.consumer, d.producer)
-    if any(n % 8 or not 24 <= n <= 256 for n in counts) or not d.producer < entry <= d.consumer:
+    if any(n not in SETMAXNREG for n in counts) or not d.producer < entry <= d.consumer:
+        more = [n for n in SETMAXNREG if n >= entry]
+        fewer = [n for n in SETMAXNREG if n < entry]
         fail(
             Code.REGISTER_COUNT,
             d.span,
             got=f"{d.consumer} and {d.producer}",
-            wanted=f"multiples of 8, {entry} to 256 for consumers and 24 to {entry - 8} for the producer",
+            wanted=f"multiples of 8, {_between(more)} for consumers and {_between(fewer)} for the producer",
         )
     return replace(
         program,

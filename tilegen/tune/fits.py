@@ -59,7 +59,7 @@ def stored_bytes(output: Output, s: Scheduled) -> int:
 
 def available(s: Scheduled) -> int:
     """Registers of a consumer's thread."""
-    return s.workers.consumer_registers or min(registers_at_entry(s.workers.count), MAX_REGISTERS)
+    return min(s.workers.consumer_registers or registers_at_entry(s.workers.count), MAX_REGISTERS)
 
 
 def registers(s: Scheduled) -> int:

@@ -9,6 +9,7 @@ from itertools import permutations
 from tilegen.checks.resources import MAX_REGISTERS
 from tilegen.ir import schedule as say
 from tilegen.ir.folded import FoldedProgram, Product
+from tilegen.ir.plan_rules.roles import SETMAXNREG
 from tilegen.ir.schedule import Directive
 from tilegen.ir.scheduled import Scheduled, Stream
 from tilegen.ir.tile import TileProgram
@@ -29,7 +30,6 @@ STREAM_BLOCKS = (32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 224, 256)
 DEPTHS = tuple(range(1, 9))
 PLACES = (1, 2)  # that pieces of an output leave through
 COUNTS = (4, 8, 16, 32)  # blocks of an axis kept together
-LEAST_REGISTERS = 24  # a thread, for setmaxnreg
 SPLITS = 3
 MEGABYTES = (16, 32)  # of what a group of items reads, of L2's 50
 
@@ -60,7 +60,7 @@ def splits(consumers: int) -> tuple[tuple[int, int], ...]:
         return ()
     entry = registers_at_entry(consumers)
     found = {}
-    for producer in range(entry - 8, LEAST_REGISTERS - 8, -8):
+    for producer in range(entry - 8, SETMAXNREG[0] - 8, -8):
         most = min(MAX_REGISTERS, (entry * (consumers + 1) - producer) // consumers // 8 * 8)
         found[most] = producer  # of several that leave as much, the last: the rest is of no use
     return tuple((most, found[most]) for most in sorted(found, reverse=True)[:SPLITS] if most != usual[0])

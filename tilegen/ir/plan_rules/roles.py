@@ -11,10 +11,9 @@ from tilegen.ir.uniform import symbols
 
 WARPGROUP = "warpgroup"  # the symbol
 WARPGROUP_THREADS = 128
-# setmaxnreg takes multiples of 8; a thread has at most 255 registers.
-REGISTERS = range(24, 241, 8)
+SETMAXNREG = range(24, 257, 8)  # registers a thread that setmaxnreg takes
 REGISTER_FILE = 65536  # 32-bit registers of an SM
-MAX_REGISTERS = 255  # of a thread
+MAX_REGISTERS = 255  # that a thread can use
 NAMED_BARRIERS = range(1, 16)  # 0 is the barrier of the whole CTA
 MODES = ("static", "single", "table")
 
@@ -142,8 +141,11 @@ def _registers(plan: ir.Plan) -> Iterator[Violation]:
         here = ("role", index)
         first = role.body[0] if role.body else None
         if role.registers is not None:
-            if role.registers not in REGISTERS:
-                yield Violation(here, f"registers are a multiple of 8 from 24 to 240, not {role.registers}")
+            if role.registers not in SETMAXNREG:
+                yield Violation(
+                    here,
+                    f"registers are a multiple of 8 from {SETMAXNREG[0]} to {SETMAXNREG[-1]}, not {role.registers}",
+                )
             if not isinstance(first, ir.SetRegisters) or first.count != role.registers:
                 yield Violation(here, f"the role does not begin by setting its {role.registers} registers")
         for path, operation in operations(role, index):
