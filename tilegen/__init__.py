@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from tilegen.diagnostics.core import TilegenError
@@ -12,7 +13,6 @@ from tilegen.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from os import PathLike
 
     from tilegen.runtime.kernel import Kernel
 
@@ -47,6 +47,10 @@ def compile(
     from tilegen.syntax.reading import read_source
     from tilegen.syntax.span import Source
 
+    if not isinstance(spec, str | PathLike):
+        from tilegen.diagnostics.catalogue import Code, fail
+
+        fail(Code.SPEC_TYPE, None, got=f"an object of type {type(spec).__name__}", wanted="a str or a path")
     text = isinstance(spec, str) and "{" in spec
     source = Source("<text>", str(spec)) if text else read_source(Path(spec))
     given = {name: plain(value) for name, value in params.items()}

@@ -234,6 +234,12 @@ def test_stdout_that_takes_nothing_is_one_line_on_stderr(arguments: tuple[str, .
 # ---- check -----------------------------------------------------------------------------------------
 
 
+def test_rows_that_cannot_be_stored_are_told_once() -> None:
+    result = tilegen("run", GEMM, "--target", "mls", "--size", "M=16,N=137,K=16")
+    assert result.exit_code == 2
+    assert result.stderr.count("ARRAY_ALIGNMENT") == 1
+
+
 def test_check_says_that_all_is_well_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = tilegen("check", COPY)
@@ -541,7 +547,7 @@ def test_sizes_that_make_no_arrays_are_wrong_usage() -> None:
     assert result.exit_code == 2
     assert "N=100" in result.stdout  # the heading stands above the fault
     assert "TMA_STRIDE_ALIGNMENT" in result.stderr
-    assert "choose sizes that make them so" in result.stderr
+    assert "choose sizes to fit" in result.stderr
 
 
 def test_the_package_is_the_command_too() -> None:

@@ -105,6 +105,51 @@ def test_small_sizes_are_odd_and_few() -> None:
     assert gemm == {"M": 137, "N": 136, "K": 136}  # rows of whole 16-byte chunks
 
 
+ROWS = """kernel rows {
+  size   M, N, K
+  input  A: T[M, 3 * K]
+  input  B: T[N, 3 * K]
+  output C: f32[M, N]
+  tile a[m, k] = A[m, k]
+  tile b[n, k] = B[n, k]
+  C[m, n] = sum[k](where(KEEP, 1, 0))
+  schedule hopper { VIA }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target", "via", "N", "K"),
+    [
+        ("bf16", "hopper", "via C rows", 137, 48),  # 144 numbers
+        ("f32", "hopper", "via C rows", 137, 48),
+        ("bool", "hopper", "via C rows", 137, 48),
+        ("bf16", "hopper", "via C tma", 136, 48),
+        ("bf16", "hopper", "stages C 2", 136, 48),
+        ("bf16", "sm_80", "via C tma", 137, 48),  # hopper alone stores so
+        ("bf16", "mls", "via C rows", 136, 48),
+    ],
+)
+def test_sizes_make_rows_as_the_target_needs_them(dtype: str, target: str, via: str, N: int, K: int) -> None:
+    keep = "a[m, k] and b[n, k]" if dtype == "bool" else "a[m, k] > b[n, k]"
+    program = spec(ROWS.replace("T[", f"{dtype}[").replace("KEEP", keep).replace("VIA", via))
+    assert default_sizes(program, small=True, target=target) == {"M": 137, "N": N, "K": K}
+    whole = default_sizes(program, small=False, target=target)
+    assert all(whole["K"] * 3 * t.dtype.bytes % 16 == 0 for t in program.tensors if not t.output)
+
+
+def test_rows_of_single_bytes_are_longer() -> None:
+    masked = """kernel masked {
+      size   M, N
+      input  X: bf16[M, N]
+      input  keep: bool[M, N]
+      output Y: bf16[M, N]
+      tile x[i, j] = X[i, j]
+      tile m[i, j] = keep[i, j]
+      Y[i, j] = where(m[i, j], x[i, j], 0)
+    }"""
+    assert default_sizes(spec(masked), small=True) == {"M": 137, "N": 144}
+
+
 def test_large_sizes_are_long() -> None:
     sizes = default_sizes(load(ROOT / FA3, {}), small=False)
     assert sizes["Sq"] == sizes["Sk"] == 2048

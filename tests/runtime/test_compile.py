@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -35,6 +36,14 @@ def test_importing_tilegen_loads_nothing_heavy() -> None:
 def test_a_missing_file_is_a_fault_in_words(tmp_path: Path) -> None:
     with pytest.raises(tilegen.TilegenError, match="FILE_MISSING"):
         tilegen.compile(tmp_path / "no.tile")
+
+
+@pytest.mark.parametrize("spec", [3, None, b"kernel k {}"])
+def test_a_spec_that_is_neither_text_nor_a_path_is_a_fault_in_words(spec: Any) -> None:
+    with pytest.raises(tilegen.TilegenError, match="SPEC_TYPE") as caught:
+        tilegen.compile(spec)
+    (fault,) = caught.value.diagnostics
+    assert fault.got == f"an object of type {type(spec).__name__}"
 
 
 def test_a_text_with_a_fault_is_placed_in_it() -> None:

@@ -126,6 +126,7 @@ CASES: list[tuple[Code, list[Change], str]] = [
 ]  # fmt: skip
 
 ELSEWHERE = {  # tested in the named file
+    Code.SPEC_TYPE: "../runtime/test_compile.py",
     Code.FILE_MISSING: "test_loading.py", Code.FILE_IS_FOLDER: "test_loading.py",
     Code.FILE_UNREADABLE: "test_loading.py", Code.FILE_ENCODING: "test_loading.py",
     Code.RAGGED_TABLE: "below", Code.RAGGED_DIMENSION: "below", Code.SCHEDULE_RAGGED: "test_conditions.py",

@@ -67,7 +67,7 @@ def bench_command(wanted: Wanted, given: Sizes, only: Parameters, asked: Asked) 
     if only:
         wrong_usage("--only chooses cells of a named benchmark", got=name, wanted=" or ".join(SUITES))
     done, _ = plan_spec(wanted, given)
-    sizes, scalars = arguments(done.program, given, small=False)
+    sizes, scalars = arguments(done.program, given, wanted.target, small=False)
     chosen = choose(done, {**dense(sizes), **scalars})
     title = ", ".join(filter(None, (done.title, chosen.heading)))
     names = {s.name for s in done.program.scalars}

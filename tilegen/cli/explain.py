@@ -100,7 +100,7 @@ class _Place:
 def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     """Show where a tile of a spec lies; without a position, which axes say where it is."""
     program = load(source_of(wanted, given), wanted.parameters)
-    sizes, scalars = arguments(program, given, small=False)
+    sizes, scalars = arguments(program, given, wanted.target, small=False)
     integers = {name: value for name, value in scalars.items() if isinstance(value, int)}
     numbers = {**dense(sizes), **integers}
     ways, taken = of_launch(program, wanted.target, numbers)

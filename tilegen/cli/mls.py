@@ -126,7 +126,7 @@ def run_mls(wanted: Wanted, given: Sizes, seed: int, defect: str | None) -> None
     Tensors lie across 4 GiB and end where a page does, whatever their size, so that a defect is met.
     """
     program = _program(wanted)
-    sizes, scalars = arguments(program, given, small=True)
+    sizes, scalars = arguments(program, given, wanted.target, small=True)
     whole = dense(sizes)
     chosen = program.variant("mls", {**whole, **{k: v for k, v in scalars.items() if isinstance(v, int)}})
     if program.schedule("mls") and not chosen.schedule("mls"):

@@ -69,7 +69,7 @@ def run_command(
     no_defect(defect)
     done, seconds = plan_spec(wanted, given)
     device = None if emulate else gpu(wanted.target)
-    sizes, scalars = arguments(done.program, given, small=device is None)
+    sizes, scalars = arguments(done.program, given, wanted.target, small=device is None)
     chosen = choose(done, {**dense(sizes), **scalars})
     where = (
         f"on {device.name}"
@@ -139,7 +139,9 @@ def judge(program: TileProgram, results: Mapping[str, Result], outputs: Mapping[
     ]
 
 
-def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str, int | list[int]], dict[str, float]]:
+def arguments(
+    program: TileProgram, given: Sizes, target: str, *, small: bool
+) -> tuple[dict[str, int | list[int]], dict[str, float]]:
     """Every size and every scalar: those given, else the spec's defaults, else small or large ones.
 
     The batch size follows the number of lengths given for a ragged size, and the lengths of others follow it. Fails
@@ -152,7 +154,7 @@ def arguments(program: TileProgram, given: Sizes, small: bool) -> tuple[dict[str
             if name in {parameter for parameter, _ in program.params}:
                 wrong_usage(f"--size: {name} is a parameter of {program.name}", got=name, wanted=f"-D {name}=…")
             wrong_usage(f"--size: {program.name} has no {name}", got=name, wanted=suggestion(name, names | scalars))
-    sizes: dict[str, int | list[int]] = dict(default_sizes(program, small=small))
+    sizes: dict[str, int | list[int]] = dict(default_sizes(program, small=small, target=target))
     for ragged in program.ragged:
         lengths = given.get(ragged.size)
         if isinstance(lengths, list):

@@ -55,7 +55,7 @@ def tune_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
         wrong_usage("--write prints the fastest schedule, and --no-device times none")
     source = read_source(wanted.spec)
     program = load(source, wanted.parameters)
-    sizes, scalars = arguments(program, given, small=False)
+    sizes, scalars = arguments(program, given, wanted.target, small=False)
     whole = {name: n for name, n in {**sizes, **scalars}.items() if isinstance(n, int)}
     program = program.variant(wanted.target, whole)
     case = Case(source, wanted.parameters, program, sizes, scalars, wanted.target)

@@ -7,6 +7,7 @@ import enum
 
 class Code(enum.Enum):
     # syntax and names
+    SPEC_TYPE = enum.auto()
     FILE_MISSING = enum.auto()
     FILE_IS_FOLDER = enum.auto()
     FILE_UNREADABLE = enum.auto()

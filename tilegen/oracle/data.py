@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from tilegen.ir import schedule
 from tilegen.ir.dtypes import DType
 from tilegen.ir.tile import Affine, Definition, Fold, Index, Lookup, Position, Read, Tensor, TileProgram
 from tilegen.oracle.chunks import closure, walk
@@ -13,7 +15,8 @@ from tilegen.oracle.evaluator import Reach, factors, named
 from tilegen.oracle.named import Array
 from tilegen.oracle.space import Sizes, Space
 
-SMALL, SMALL_INNER = 137, 136  # odd, and a whole number of 16-byte chunks for what is contiguous in memory
+SMALL, SMALL_INNER = 137, 136  # odd, and nearly so for what is contiguous in memory
+CHUNK = 16  # bytes, of which rows are a whole number that TMA or matrix loads read, or vectors of numbers store
 LARGE = 2048
 SMALL_LENGTHS = ((0, 9, 130), (5, 9, 137))  # of ragged sizes, in turn
 LARGE_LENGTHS = ((LARGE, 0, 1000), (LARGE, 7, 1023))
@@ -52,8 +55,9 @@ def _batch_axes(space: Space, output: Definition) -> set[str]:
     return {axis for axis in output.index if set(space.leaves(axis)) - apart}
 
 
-def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[int]]:
-    """A value for every size: its default in the spec, else a small or large one by what it measures.
+def default_sizes(program: TileProgram, *, small: bool, target: str = "hopper") -> dict[str, int | list[int]]:
+    """A value for every size: its default in the spec, else a small or large one by what it measures, such that the
+    rows of every tensor lie as the target needs them.
 
     Sizes of batch axes, and of others of which every tile has one position, stay at 1 or 2, so that a small run is one
     the emulator finishes in seconds.
@@ -63,12 +67,7 @@ def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[
     leaves = [a for a in program.axes if a.split is None]
     held = {leaf for m in program.moves for a in m.index for leaf in space.leaves(a)}
     batch |= {a.name for a in leaves} - held if program.moves else set()
-    inner = {
-        symbol
-        for t in program.tensors
-        if t.dims and (not t.output or t.dtype.bits == 16)
-        for symbol in t.dims[-1].symbols
-    }
+    steps = _steps(program, target)
     lengths = iter((SMALL_LENGTHS if small else LARGE_LENGTHS) * len(program.ragged))
     over = {r.over for r in program.ragged}
     sizes: dict[str, int | list[int]] = {}
@@ -85,11 +84,35 @@ def default_sizes(program: TileProgram, *, small: bool) -> dict[str, int | list[
             batches.append(size.name)
             sizes[size.name] = 1
         else:
-            target = LARGE if not small else SMALL_INNER if size.name in inner else SMALL
-            sizes[size.name] = -(-target // _coefficient(program, size.name))
+            step = steps.get(size.name, 1)
+            wanted = LARGE if not small else SMALL_INNER if size.name in steps else SMALL
+            sizes[size.name] = -(-wanted // _coefficient(program, size.name) // step) * step
     for name in batches[-1:] if small else batches[1:]:
         sizes[name] = 2
     return sizes
+
+
+def _steps(program: TileProgram, target: str) -> dict[str, int]:
+    """What each size that extents of rows depend on has to be a multiple of, so that rows are whole chunks."""
+    steps: dict[str, int] = {}
+    for t in program.tensors:
+        if t.dims and (not t.output or t.dtype.bits == 16 or _stored_whole(program, t.name, target)):
+            for monomial, coefficient in t.dims[-1].terms:
+                chunk = CHUNK // t.dtype.bytes
+                for symbol in monomial:
+                    steps[symbol] = max(steps.get(symbol, 1), chunk // math.gcd(chunk, coefficient))
+    return steps
+
+
+def _stored_whole(program: TileProgram, output: str, target: str) -> bool:
+    """Whether a launch may store no rows of an output but such of whole chunks."""
+    return target == "mls" or any(
+        (isinstance(d, schedule.Via) and (d.tile, d.mover) == (output, "tma"))
+        or (isinstance(d, schedule.Stages) and d.tile == output)
+        for s in program.schedules
+        if s.target == target
+        for d in s.directives
+    )
 
 
 def _coefficient(program: TileProgram, size: str) -> int:

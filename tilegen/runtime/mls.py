@@ -95,8 +95,9 @@ def _misplaced(plan: MlsPlan, arrays: Mapping[str, Array], spans: Mapping[str, S
     for store in _stores(plan.body):
         name, array = store.tensor, arrays[store.tensor]
         width = _TOGETHER * array.itemsize
-        yield from _lines(name, store.col_dim, width, Code.ARRAY_ALIGNMENT, arrays, spans)
-        if array.shape[store.col_dim] % _TOGETHER:
+        lines = list(_lines(name, store.col_dim, width, Code.ARRAY_ALIGNMENT, arrays, spans))
+        yield from lines
+        if not lines and array.shape[store.col_dim] % _TOGETHER:
             what = f"the length of a row, {array.shape[store.col_dim] * array.itemsize} bytes,"
             yield fault(Code.ARRAY_ALIGNMENT, spans.get(name), tensor=name, bytes=width, what=what)
 

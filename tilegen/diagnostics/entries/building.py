@@ -30,7 +30,7 @@ ENTRIES = (
         (
             "let threads copy the tile where TMA cannot: `via TILE auto` in the schedule",
             "pad the rows of {tensor} so that each is a multiple of {unit} bytes long",
-            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers, of 4 for f32",
+            "under `tilegen run`, choose sizes to fit: multiples of 8 for 16-bit numbers, of 4 for f32, of 16 for bool",
         ),
         "cuTensorMapEncodeTiled: globalStrides are multiples of 16, and of 32 where 32 bytes are interleaved",
     ),

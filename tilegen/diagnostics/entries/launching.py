@@ -87,7 +87,7 @@ ENTRIES = (
         "the rows of {tensor} are stored {bytes} bytes at a time, and {what} is not a multiple of that",
         (
             "pass an array that starts on a multiple of {bytes} bytes, as do its rows",
-            "under `tilegen run`, choose sizes that make them so: a multiple of 8 for 16-bit numbers, of 4 for f32",
+            "under `tilegen run`, choose sizes to fit: multiples of 8 for 16-bit numbers, of 4 for f32, of 16 for bool",
         ),
     ),
     Entry(

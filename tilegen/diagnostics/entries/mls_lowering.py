@@ -38,7 +38,7 @@ ENTRIES = (
     Entry(
         Code.MLS_LINES,
         "matrix loads read the lines of {tensor} in parts of {bytes} bytes, and {what} is not a multiple of that",
-        ("under `tilegen run`, choose sizes that make it so: a multiple of 8 for 16-bit numbers, of 4 for f32",),
+        ("under `tilegen run`, choose sizes to fit: multiples of 8 for 16-bit numbers, of 4 for f32, of 16 for bool",),
         "the base of a matrix load is a multiple of 16 bytes (docs/mls.md)",
     ),
 )

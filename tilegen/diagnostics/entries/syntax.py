@@ -6,6 +6,11 @@ from tilegen.diagnostics.codes import Code
 from tilegen.diagnostics.entry import Entry
 
 ENTRIES = (
+    Entry(
+        Code.SPEC_TYPE,
+        "a spec is a .tile file, or the text of one",
+        ('name a file, `tilegen.compile("gemm.tile")`, or pass what stands in it, `tilegen.compile("kernel …")`',),
+    ),
     Entry(Code.FILE_MISSING, "there is no file {path}", ("check the path; `samples/` holds specs to start from",)),
     Entry(Code.FILE_IS_FOLDER, "{path} is a folder, not a spec", ("name one .tile file",)),
     Entry(Code.FILE_UNREADABLE, "{path} cannot be read: {why}", ("check the file's permissions",)),
