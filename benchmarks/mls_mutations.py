@@ -296,7 +296,7 @@ class Bench:
     def __init__(self, case: Case, seed: int) -> None:
         self.case = case
         self.program: TileProgram = load(ROOT / "samples" / f"{case.name}.tile", case.parameters)
-        sizes, scalars = arguments(self.program, dict(case.sizes), small=True)
+        sizes, scalars = arguments(self.program, dict(case.sizes), "mls", small=True)
         self.built: MlsBuilt = build(self.program)
         self.lines = self.built.program.lines
         self._inputs = random_inputs(self.program, sizes, seed)

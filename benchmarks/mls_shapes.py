@@ -108,7 +108,7 @@ def outcome(shape: Shape, seed: int) -> dict[str, Any]:
     """What came of a shape: `right`, or `fault` in words, the code first; its largest error in each output."""
     program = load(shape.source, shape.parameters)
     try:
-        sizes, scalars = arguments(program, dict(shape.sizes), small=True)
+        sizes, scalars = arguments(program, dict(shape.sizes), "mls", small=True)
         built = build(program)
         if faults := check(built.program):
             raise TilegenError(tuple(faults))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tilegen.runtime.kernel import Kernel
+    from tilegen.syntax.span import Source
 
 __version__ = VERSION
 __all__ = ["TilegenError", "__version__", "compile"]
@@ -40,19 +41,10 @@ def compile(
     `tuned`: True to take, at launches of sizes for which `tilegen tune` kept a schedule on this GPU, that one in place
     of the spec's own; a mapping, such as `{"Sq": 8192, "Sk": 8192}`, for what is kept for the class of these alone.
     """
-    from pathlib import Path
-
     from tilegen.runtime.compilation import compile_source
     from tilegen.runtime.parameters import plain
-    from tilegen.syntax.reading import read_source
-    from tilegen.syntax.span import Source
 
-    if not isinstance(spec, str | PathLike):
-        from tilegen.diagnostics.catalogue import Code, fail
-
-        fail(Code.SPEC_TYPE, None, got=f"an object of type {type(spec).__name__}", wanted="a str or a path")
-    text = isinstance(spec, str) and "{" in spec
-    source = Source("<text>", str(spec)) if text else read_source(Path(spec))
+    source = _source(spec)
     given = {name: plain(value) for name, value in params.items()}
     if tuned is not False:
         if target != "hopper":
@@ -63,3 +55,18 @@ def compile(
 
         source, _ = applied(source, given, {} if tuned is True else tuned)
     return compile_source(source, given, target).kernel()
+
+
+def _source(spec: object) -> Source:
+    """A file's text, or the text that is given. Raises TilegenError."""
+    from pathlib import Path
+
+    from tilegen.diagnostics.catalogue import Code, fail
+    from tilegen.syntax.reading import read_source
+    from tilegen.syntax.span import Source
+
+    if isinstance(spec, str) and "{" in spec:
+        return Source("<text>", spec)
+    if isinstance(spec, str | PathLike):
+        return read_source(Path(spec))
+    fail(Code.SPEC_TYPE, None, got=f"an object of type {type(spec).__name__}", wanted="a str or a path")

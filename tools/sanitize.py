@@ -70,7 +70,7 @@ def cases(names: Sequence[str]) -> list[tuple[Path, dict[str, str]]]:
 def run(tool: str, path: Path, parameters: dict[str, str]) -> Run:
     """One sample under one tool."""
     program = load(read_source(path), parameters)
-    sizes, _ = sizes_of(program, {}, small=True)
+    sizes, _ = sizes_of(program, {}, "hopper", small=True)
     label = " ".join([path.stem, *(f"{name}={value}" for name, value in parameters.items())])
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), "--print-limit", "5"]
     command += [sys.executable, "-m", "tilegen", "run", str(path)]

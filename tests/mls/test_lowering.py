@@ -62,7 +62,7 @@ def sample(name: str, **parameters: str) -> TileProgram:
 
 def check(program: TileProgram, given: Sizes, built: MlsBuilt | None = None, *, straddle: bool = False) -> None:
     """Run it on random data, and hold every output against the oracle."""
-    sizes, scalars = arguments(program, given, small=True)
+    sizes, scalars = arguments(program, given, "mls", small=True)
     trial = emulated(built or build(program), program, sizes, scalars, 1, straddle=straddle)
     assert trial.judged
     for judged in trial.judged:
@@ -413,7 +413,7 @@ def test_the_plan_is_data() -> None:
 def spoiled(name: str, given: Sizes, places: dict[tuple[int, ...], float], **parameters: str) -> bool:
     """Whether a run in which V has these entries equals the oracle, at rows that see them and at the others."""
     program = sample(name, **parameters)
-    sizes, scalars = arguments(program, given, small=True)
+    sizes, scalars = arguments(program, given, "mls", small=True)
     inputs = random_inputs(program, sizes, 5)
     for place, value in places.items():
         inputs["V"][place] = value
