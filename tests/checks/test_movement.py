@@ -231,6 +231,13 @@ def test_a_factor_of_0_makes_the_specs_value() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+def test_what_only_decides_which_value_stands_is_not_in_it() -> None:
+    scores = "sum[d](a[i, d] * b[j, d])"
+    assert scores in MAXIMA
+    program = loaded(MAXIMA.replace(scores, f"where({scores} > 0, 1.5, -inf)"))
+    assert check_movement(lower(program), program) == Judgement((), ())
+
+
 INFINITIES = """
 kernel infinities {
   size   M, N

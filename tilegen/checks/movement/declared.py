@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tilegen.checks.movement import kinds as kd
 from tilegen.checks.movement.cuts import Cut, Cuts
 from tilegen.checks.movement.kinds import Kind
+from tilegen.checks.movement.outlines import DECISIONS
 from tilegen.checks.movement.places import COL, ROW, Axes, Env, Pos, U, env_of
 from tilegen.ir.folded import FOLD_IDENTITY
 from tilegen.ir.poly import Poly
@@ -105,6 +106,8 @@ class Declared:
         tops: set[str] = set()
 
         def walk(e: Expr) -> None:
+            if isinstance(e, Apply) and e.op in DECISIONS:
+                return  # what only decides which of two values stands is not in either
             if isinstance(e, Fold):
                 (tops if e.kind in ("max", "min") else sums).update(e.axes)
             if isinstance(e, Read):

@@ -36,6 +36,8 @@ def bra(ins: Instruction) -> Decoded:
                 taken = unit.bits_where(group, p)
                 if negated:
                     taken = group.bits & ~taken
+                if taken and machine.watch is not None:
+                    machine.watch.passed_by(unit, group, target)
             if taken == group.bits:
                 group.pc = target
                 unit.moved(group)

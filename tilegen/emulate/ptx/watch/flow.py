@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilegen.emulate.ptx.module import Instruction
+from tilegen.emulate.ptx.module import Instruction, Label
 from tilegen.emulate.ptx.types import Array
 from tilegen.emulate.ptx.watch.context import Context, Tensor
 from tilegen.emulate.ptx.watch.declared import Declared, Tile
@@ -36,6 +36,8 @@ _ELEMENTS = -2
 _NUMBER = 1
 _HALVES = CHUNK // 2
 
+#: Where threads go other ways, or the emulator does more than to write registers.
+_TURNS = frozenset(("brx", "call", "ret", "exit", "bar", "barrier", "wgmma", "mbarrier", "cp"))
 #: An instruction, what it does to tags, and whether its predicate still stands when the run is over.
 _Followed = tuple[int, Step, bool]
 #: An operand in shared memory: its descriptor's bits, extent, depth, bytes of an element, rows next to each other.
@@ -52,6 +54,8 @@ class Flow:
         tainted = Tainted(code)
         self._steps, self._plain = tainted.steps, tainted.plain
         self._of_run: dict[tuple[int, int], list[_Followed]] = {}
+        self._code = code
+        self._passed: dict[tuple[int, int], list[Step]] = {}  # of branches forward, by place and target
         self._outputs = [t for t in context.tensors if t.output and t.forward]
 
     def begin(self, shadow: Shadow, units: int) -> None:
@@ -83,6 +87,26 @@ class Flow:
             self._of_run[start, end] = found
         self._todo[unit] = found
         self._threads[unit] = threads
+
+    def passed_by(self, unit: int, at: int, target: int) -> None:
+        """Threads of a warpgroup take a branch, and so pass the instructions by up to its target: those between which a
+        mask leaves an element, and around which it has a number in its place."""
+        self.follow(unit)
+        if (at, target) not in self._passed:
+            passed = range(at + 1, target) if self._only_writes_registers(at, target) else range(0)
+            self._passed[at, target] = [s.taken(None) for n in passed if (s := self._steps.get(n)) is not None]
+        self._tags[unit].pass_by(self._passed[at, target])
+
+    def _only_writes_registers(self, at: int, target: int) -> bool:
+        """Whether that is all that is done between a branch and its target, on whatever way there."""
+        first = _target(self._code[at])
+        for instruction in self._code[at + 1 : target]:
+            if instruction.opcode == "bra":  # it may lead forward, and no farther than this one
+                if not 0 < _target(instruction) - first + target - at <= target - at:
+                    return False
+            elif instruction.opcode in _TURNS:
+                return False
+        return True
 
     def follow(self, unit: int, before: int | None = None) -> None:
         """The instructions of the run have been executed: all, or those before one."""
@@ -299,6 +323,12 @@ class Flow:
             coordinates = _coordinates(tensor, at)
             if coordinates.shape[1] == len(output.dims):
                 self.values.stored(self.values.all[value], output, rows, columns, coordinates)
+
+
+def _target(branch: Instruction) -> int:
+    (label,) = branch.operands
+    assert isinstance(label, Label)
+    return label.target
 
 
 def _of_threads(kind: int, index: int, threads: Array) -> tuple[Array, Array | None]:

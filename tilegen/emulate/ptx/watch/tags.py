@@ -212,6 +212,16 @@ class Tags:
     def put(self, key: Key, t: int) -> None:
         self._tags[key] = t
 
+    def pass_by(self, steps: Sequence[Step]) -> None:
+        """These instructions are passed by, by some threads at least: what holds a number where they would write an
+        element hides one."""
+        before = {key: self._tags.get(key, _NONE) for step in steps for key in step.to}
+        self.follow(steps)
+        for key, t in before.items():
+            made = self._tags[key]
+            hides = t == _NONE and made > UNKNOWN and fields(made)[1] == ELEMENT
+            self._tags[key] = made if hides else t
+
     def follow(self, steps: Iterable[Step]) -> None:
         """These instructions are executed."""
         tags, merged = self._tags, self._merged

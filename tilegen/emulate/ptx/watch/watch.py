@@ -179,6 +179,11 @@ class Watch:
                 if found is not None:
                     self.machine.fault(at, self._touches(found), int(unit.lanes(group.bits).threads[0]))
 
+    def passed_by(self, unit: Unit, group: Group, target: int) -> None:
+        """Some threads of a group, or all, are about to take a branch to an instruction."""
+        if self.flow is not None and group.bits & 1:
+            self.flow.passed_by(unit.base // WARPGROUP, group.pc, target)
+
     def _touches(self, product: Product) -> FaultError:
         place = self.machine.program.code[product.pc].place
         return FaultError(

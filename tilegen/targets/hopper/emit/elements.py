@@ -182,10 +182,10 @@ class ElementPrinter:
         if e.op in _TRUTH:
             return f"({self.truth(e)} ? 1.0f : 0.0f)"
         if e.op == "neg":
-            return f"-{self._float(e.args[0])}"
+            text = self._float(e.args[0])
+            return f"-({text})" if text.startswith("-") else f"-{text}"
         if e.op == "select":
-            condition, a, b = e.args
-            return f"({self.truth(condition)} ? {self._float(a)} : {self._float(b)})"
+            return self._select(*e.args)
         if e.op == "div" and (factor := self._reciprocal(e.args[1])):
             return f"__fmul_rn({self._float(e.args[0])}, {factor})"
         if e.op in ("mul", "fma") and e.args[1] == Past() and _is_uniform_value(e.args[0]):
@@ -195,6 +195,15 @@ class ElementPrinter:
         else:
             call = _CALLS.get(e.op) or self.helper(_HELPERS[e.op])
         return f"{call}({', '.join(map(self._float, e.args))})"
+
+    def _select(self, condition: ElementExpr, a: ElementExpr, b: ElementExpr) -> str:
+        """One of two. What takes computing is an argument of a function, and so computed in all lanes: of a conditional
+        expression the compiler makes a branch around it, an element at a time. A lane's two rows may have theirs."""
+        texts = self.truth(condition), self._float(a), self._float(b)
+        computed = any(isinstance(arm, Compute) and arm not in self._known for arm in (a, b))
+        if computed and self.layout in ("acc", "col") and not _is_uniform(condition):
+            return f"{self.helper('choose')}({', '.join(texts)})"
+        return "({} ? {} : {})".format(*texts)
 
     def _reciprocal(self, e: ElementExpr) -> str:
         """The factor that stands for a divisor which is one number for all elements, "" for any other divisor.
@@ -235,7 +244,8 @@ class ElementPrinter:
                 return f"({self._integer(e.args[0])} {_COMPARISONS[e.op]} {self._integer(e.args[1])})"
             return f"({self._float(e.args[0])} {_COMPARISONS[e.op]} {self._float(e.args[1])})"
         if isinstance(e, Compute) and e.op in ("and", "or"):
-            return f"({(' && ' if e.op == 'and' else ' || ').join(map(self.truth, e.args))})"
+            # both sides in all lanes: of && and || the compiler makes branches, an element at a time
+            return f"({(' & ' if e.op == 'and' else ' | ').join(map(self.truth, e.args))})"
         if isinstance(e, Compute) and e.op == "not":
             return f"!{self.truth(e.args[0])}"
         return f"({self._float(e)} != 0.0f)"

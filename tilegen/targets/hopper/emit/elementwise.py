@@ -136,27 +136,29 @@ def mask(r: RoleScope, op: Mask) -> str:
             end = _nested("min", upper) if upper else str(-_NEVER)
             rows = " && ".join(f"{w} >= 0" for w in whole)
             end = f"{rows} ? {end} : {_NEVER}" if rows else end
-        ranges.append((_nested("max", lower) if lower else "", end, " && ".join(others)))
+        ranges.append((_nested("max", lower) if lower else "", end, " & ".join(others)))
     tests: list[str] = []
     heads = [x for x in ranges if not x[0] and not x[2]]  # they begin together: the longest says it all
     if len(heads) > 1 and all(end for _, end, _ in heads):
         longest = _nested("max", [f"({end})" if "?" in end else end for _, end, _ in heads])
         ranges = [("", longest, ""), *(x for x in ranges if x not in heads)]
+    computed = any(others for _, _, others in ranges)  # in all lanes, by & and |: see `ElementPrinter.truth`
+    bounded = "({})" if computed else "{}"
     for n, (begin, end, others_hold) in enumerate(ranges):
         test = []
         if end:
             limits.append(f"const int {names.give(('end', n), 'end')} = {end};")
-            test.append(f"c < {names['end', n]}")
+            test.append(bounded.format(f"c < {names['end', n]}"))
         if begin:
             limits.append(f"const int {names.give(('begin', n), 'begin')} = {begin};")
-            test.append(f"c >= {names['begin', n]}")
+            test.append(bounded.format(f"c >= {names['begin', n]}"))
         if others_hold:
             test.append(others_hold)
-        tests.append(" && ".join(test) or "true")
+        tests.append((" & " if computed else " && ").join(test) or "true")
     parameters += printer.declarations
     arguments += _given(r, printer)
     limits += printer.before
-    keep = tests[0] if len(tests) == 1 else " || ".join(f"({k})" for k in tests)
+    keep = tests[0] if len(tests) == 1 else (" | " if computed else " || ").join(f"({k})" for k in tests)
     name = r.functions.specific(
         f"mask_{f.name}",
         "mask",
