@@ -231,6 +231,13 @@ def test_a_factor_of_0_makes_the_specs_value() -> None:
     assert check_movement(lower(program), program) == Judgement((), ())
 
 
+def test_a_condition_may_choose_between_sums_of_several_kinds() -> None:
+    scores = "sum[d](a[i, d] * b[j, d])"
+    for chosen in (f"where(j < 9, i, {scores})", f"where(j < 9, {scores} / 2, {scores} + i * {scores})"):
+        program = loaded(MAXIMA.replace(scores, chosen))
+        assert check_movement(lower(program), program) == Judgement((), ()), chosen
+
+
 def test_what_only_decides_which_value_stands_is_not_in_it() -> None:
     scores = "sum[d](a[i, d] * b[j, d])"
     assert scores in MAXIMA

@@ -150,8 +150,7 @@ class Algebra:
             factor = next((a for a in args[:2] if a.sums), args[0])
             return self._added([replace(factor, sums=sums, done=done), args[2]], args)
         if op == "select":
-            args = args[1:]
-            return self._either(*args), frozenset().union(*(a.done for a in args))
+            return self._selected(*args[1:])
         if op in ("add", "sub"):
             return self._added(args, args)
         open_ones = [a for a in args if a.sums]
@@ -160,6 +159,12 @@ class Algebra:
         for a in open_ones:
             done |= self.finish(a).done
         return frozenset(), done
+
+    def _selected(self, a: Value, b: Value) -> tuple[frozenset[Taken], frozenset[str]]:
+        """What either of two values has taken in. Different sums are used as whole ones, if they are."""
+        sums = [v for v in (a, b) if v.sums]
+        whole = a.sums != b.sums and not any(why for v in sums for why in self._missing(v.sums, v.env))
+        return (frozenset(), _done(a) | _done(b)) if whole else (self._either(a, b), a.done | b.done)
 
     def _either(self, a: Value, b: Value) -> frozenset[Taken]:
         """What either of two values has summed. Reports two that differ; a constant has summed what it stands for."""
