@@ -13,7 +13,7 @@ from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
 from tilegen.ir.liveness import OVERHEAD, live_points
 from tilegen.ir.uniform import Int, op
-from tilegen.passes.pipeline import lower_all
+from tilegen.passes.pipeline import lower, lower_all
 
 G, A = gemm(), attention()
 
@@ -127,6 +127,28 @@ def test_too_many_values_name_the_place_and_the_largest() -> None:
     assert d.notes[0].text == "o: 128 registers"
     assert "o takes most" in d.message
     assert d.span == at(13)
+
+
+WIDE = """kernel wide {
+  size   M
+  input  X: bf16[M, 256]
+  input  R: bf16[M, 256]
+  output Y: bf16[M, 256]
+  tile x[i, d] = X[i, d]
+  tile r[i, d] = R[i, d]
+  h[i, d] = x[i, d] + r[i, d]
+  mean[i] = sum[d](h[i, d]) / 256
+  Y[i, d] = (h[i, d] - mean[i]) * rsqrt(sum[d]((h[i, d] - mean[i]) * (h[i, d] - mean[i])))
+  schedule hopper { STREAM }
+}"""
+
+
+def test_rows_that_are_held_whole_are_to_be_streamed() -> None:
+    d = only(lower(loaded(WIDE.replace("STREAM", ""))))
+    assert d.code == "REGISTERS_FULL"
+    assert len(d.fixes) == 1
+    assert "`stream AXIS`" in d.fixes[0]
+    assert check(lower(loaded(WIDE.replace("STREAM", "stream d")))) == []
 
 
 def test_needs_are_given_for_each_statement() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -159,6 +160,21 @@ def test_the_example_is_of_the_sizes_that_were_asked_for() -> None:
     assert "Sk=2050, Hk=4, G=2" in followed(told)
     ragged = command("explain", FA3.replace("fa3_fwd", "fa3_varlen"), "k", "--size", "Sk=[3,300],Sq=[4,500]").stdout
     assert "Sk=[3, 300]" in followed(ragged)
+
+
+def test_the_document_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES.parent)
+    page = (SAMPLES.parent / "docs/explain.md").read_text(encoding="utf-8")
+    given, *lines = re.findall(r"^    (.*)$", page[page.index("    $ tilegen") :].split("\n- *")[0], re.M)
+    told = [line.rstrip() for line in command(*given.removeprefix("$ tilegen ").split()).stdout.splitlines()]
+    assert [line for line in lines if line not in (*told, "…")] == []
+
+
+def test_sizes_that_nobody_gave_are_named() -> None:
+    sizes = ("--size", "Sk=2050,G=2,Hk=4")
+    for more in ((), ("--at", "b=0,j=80")):
+        assert "give them: B=1, Sq=2048\n" in command("explain", FA3, "k", *sizes, *more).stdout
+        assert "assumed" not in command("explain", FA3, "k", *sizes, "--size", "B=1,Sq=2", *more).stdout
 
 
 def test_clipping_corners_barrier_and_bank() -> None:

@@ -530,6 +530,36 @@ def test_the_cases_cover_the_section_of_the_catalogue() -> None:
     assert codes == {code for code, _, _ in CASES} | {Code.TARGET_UNSUPPORTED}
 
 
+def test_streamed_axes_are_shown_where_they_are_folded() -> None:
+    text = text_of("outputs_two_orders")
+    d = refused(text)
+    assert d.message.startswith("the axes i, j are all streamed")
+    assert [(n.text, underlined(text, n.span)) for n in d.notes if n.span] == [
+        ("`i` is streamed here", "max[i](s[i, j])"),
+        ("`j` is streamed here", "sum[j](s[i, j] * s[i, j])"),
+    ]
+    text = schedule_of(GEMM, "stream n")
+    assert [underlined(text, n.span) for n in refused(text).notes if n.span] == [
+        "stream n",
+        "sum[k](a[m, k] * b[k, n])",
+    ]
+
+
+TURNED = """kernel k { size M, N, K  input A: f16[M, K]  input B: f16[K, N]  input R: f16[M, N]  output C: f32[M, N]
+  tile a[m, k] = A[m, k]  tile b[k, n] = B[k, n]  tile r[m, n] = R[m, n]
+  C[m, n] = sum[k](b[k, n] * a[m, k]) REST }"""
+
+
+@pytest.mark.parametrize(("rest", "code"), [("+ 0 * R[0, 0]", "STORE_COLUMNS_NOT_INNER"), ("+ r[m, n]", "TILE_ROWS")])
+def test_factors_in_the_wrong_order_are_to_be_swapped(rest: str, code: str) -> None:
+    text = TURNED.replace("REST", rest)
+    d = refused(text if "r[m, n]" in rest else text.replace("tile r[m, n] = R[m, n]", ""))
+    assert d.code == code
+    assert "swap the two factors of the product in `C`: the first one gives the rows" in d.fixes
+    (alone,) = (text for code, text, _ in CASES if code is Code.STORE_COLUMNS_NOT_INNER)
+    assert not any("swap" in fix for fix in refused(alone).fixes)
+
+
 def test_refusals_name_what_they_speak_of() -> None:
     """Got and wanted stand where two things disagree, and a fix is offered for each."""
     d = refused(schedule_of(ATTENTION, "consumers 3 over i block i 128"))

@@ -116,7 +116,7 @@ def test_a_launch_that_no_variant_is_for_is_refused_with_the_conditions() -> Non
 
 def test_sizes_that_a_variant_is_asked_for_by_are_checked() -> None:
     kernel = tilegen.compile(DOUBLE)
-    with pytest.raises(TilegenError, match=r"SIZE_UNKNOWN: .*few"):
+    with pytest.raises(TilegenError, match=r"VARIANT_UNKNOWN: .* depends on few too\n.*variant\(M=191, few=…\)"):
         kernel.variant(M=191)
     with pytest.raises(TilegenError, match=r"UNKNOWN_ARGUMENT: .*N"):
         kernel.variant(M=191, few=6, N=3)

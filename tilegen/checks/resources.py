@@ -187,10 +187,19 @@ def _role_registers(plan: ir.Plan, need: RegisterNeed) -> Iterator[Diagnostic]:
 
 
 def _relief(plan: ir.Plan, role: ir.RolePlan) -> dict[str, str]:
-    """What else than smaller blocks a user may write on this machine."""
+    """What a user may write on this machine."""
+    if not any(isinstance(o, ir.Mma | ir.WarpMma) for _, _, o in all_operations(plan)):
+        stream = (
+            "let the axis along the columns be streamed, not held whole: `stream AXIS` in the schedule, or declare "
+            "its extent as a size"
+        )
+        return {"stream": stream, "blocks": "", "more": "", "shorter": ""}
+    blocks = {"stream": "", "blocks": "use smaller blocks, or more consumers for the same block"}
     if plan.target == "sm_80":
-        return {"more": "let a warp multiply 16 rows: `warp_rows 16`" if role.together > 1 else "", "shorter": ""}
+        more = "let a warp multiply 16 rows: `warp_rows 16`" if role.together > 1 else ""
+        return {**blocks, "more": more, "shorter": ""}
     return {
+        **blocks,
         "more": f"give the {role.name} more `registers`",
         "shorter": "drop `late` or `ahead`, where there is one: a step that runs late keeps its values for longer",
     }

@@ -120,7 +120,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
             listed = {"tile": asked.tile, "variant": place.heading, "axes": axes, "example": example}
             out.print(json.dumps(listed, indent=1), markup=False)
             return
-        _print_axes(out, asked.tile, axes, example)
+        _print_axes(out, asked.tile, axes, example, _assumed(sizes, given))
         return
     _check_axes(asked.tile, asked.at, place, "--at")
     _check_axes(asked.tile, asked.element, place, "--element")
@@ -140,7 +140,7 @@ def explain_command(wanted: Wanted, given: Sizes, asked: Asked) -> None:
     if asked.json:
         out.print(json.dumps({"variant": place.heading, **as_json(tile)}, indent=1), markup=False)
         return
-    _print(out, wanted, place, tile, sizes, tuple(dict.fromkeys([*asked.at, *tile.held])))
+    _print(out, wanted, place, tile, sizes, _assumed(sizes, given), tuple(dict.fromkeys([*asked.at, *tile.held])))
     if asked.map:
         _print_map(out, tile)
     if asked.svg is not None:
@@ -285,12 +285,20 @@ def _example(wanted: Wanted, given: Sizes, name: str, axes: Sequence[_Axis], pla
     return shlex.join([*words, "--tuned"] if wanted.tuned else words)
 
 
-def _print_axes(out: Console, name: str, axes: Sequence[_Axis], example: str) -> None:
+def _assumed(sizes: Mapping[str, object], given: Sizes) -> str:
+    """Which sizes nobody gave."""
+    names = [name for name in sizes if name not in given]
+    return f"assumed, as --size does not give them: {', '.join(f'{n}={sizes[n]}' for n in names)}" if names else ""
+
+
+def _print_axes(out: Console, name: str, axes: Sequence[_Axis], example: str, assumed: str) -> None:
     """The axes that say where a tile is, and a command that places it."""
     out.print(f"{name} is where these axes are:", markup=False)
     held = [f"{a['held']} together" if a["held"] > 1 else "one at a time" for a in axes]
     rows = [[a["axis"], a["positions"], a["extent"], h] for a, h in zip(axes, held, strict=True)]
     out.print(table(["axis", "positions", "which are", "held"], rows))
+    if assumed:
+        out.print(assumed, markup=False)
     out.print(f"for example: {example}", markup=False)
 
 
@@ -307,12 +315,15 @@ def _print(
     place: _Place,
     tile: PlacedTile,
     sizes: Mapping[str, object],
+    assumed: str,
     axes: tuple[str, ...],
 ) -> None:
     program = place.program
     source = program.source.line(tile.span.line).split("#")[0].strip()
     out.print(Text.assemble((f"{wanted.spec}:{tile.span.line}", "dim"), "  ", (source, "bold")))
     out.print(f"{program.title}: {', '.join(f'{k}={v}' for k, v in sizes.items())}", markup=False)
+    if assumed:
+        out.print(assumed, markup=False)
     if place.heading:
         out.print(place.heading, markup=False)
     held = ", ".join(f"{a} {r.start} to {r.stop - 1}" for a, r in tile.held.items() if len(r) > 1)

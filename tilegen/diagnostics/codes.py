@@ -257,6 +257,7 @@ class Code(enum.Enum):
     OUTPUT_UNWRITTEN = enum.auto()
     OUTPUT_READ_ONLY = enum.auto()
     SIZE_UNKNOWN = enum.auto()
+    VARIANT_UNKNOWN = enum.auto()
     SIZE_RANGE = enum.auto()
     INTEGER_RANGE = enum.auto()
     OUTPUT_NOT_ALLOCATED = enum.auto()

@@ -7,10 +7,11 @@ it needs of the first (anything but folds) is computed again. Row softmax that w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.diagnostics.core import Note
 from tilegen.ir.folded import (
     Elementwise,
     Exponent,
@@ -42,6 +43,7 @@ from tilegen.ir.terms import TERMS
 from tilegen.passes.expressions import reads
 from tilegen.passes.roles import default_roles
 from tilegen.passes.tokens import batch_axis
+from tilegen.syntax.span import Span
 
 # (consumer, producer) registers a thread that were measured good, by consumer warpgroups (design, section 4)
 REGISTERS: dict[int, tuple[int, int] | None] = {1: None, 2: (232, 40), 3: (160, 32), 4: (112, 32)}
@@ -71,7 +73,8 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
     streams = [r for r in roles if r.role == "stream"]
     if len(streams) > 1:
         names = ", ".join(r.axis for r in streams)
-        fail(Code.NESTED_STREAMS, streams[1].span, axes=names)
+        notes = tuple(Note(span, f"`{axis}` is streamed here") for axis, span in _streamed(program, streams))
+        fail(Code.NESTED_STREAMS, streams[1].span, notes=notes, axes=names)
     stream = streams[0].axis if streams else None
     span = program.tile.span
     worker = _worker_axis(program, roles, target)
@@ -98,6 +101,13 @@ def schedule(program: FoldedProgram, target: str, overrides: dict[str, AxisRole]
 
 
 # ---- axes ------------------------------------------------------------------------------------------
+
+
+def _streamed(program: FoldedProgram, streams: list[AxisRole]) -> Iterator[tuple[str, Span]]:
+    """Where each of these axes is folded first, or said to be streamed."""
+    for role in streams:
+        fold = next((o for o in program.ops if role.axis in getattr(o, "over", ())), None)
+        yield role.axis, fold.span if fold else role.span
 
 
 def source_names(op: FoldedOp) -> tuple[str, ...]:

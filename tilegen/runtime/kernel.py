@@ -386,7 +386,13 @@ class Kernel:
         """Which variant a launch takes."""
         names = asked(self._plans)
         if missing := [name for name in names if name not in numbers]:
-            fail(Code.SIZE_UNKNOWN, self._spans[missing[0]], size=missing[0])
+            fail(
+                Code.VARIANT_UNKNOWN,
+                self._spans[missing[0]],
+                kernel=self.program.name,
+                missing=", ".join(missing),
+                numbers=", ".join(f"{name}={numbers.get(name, '…')}" for name in names if name not in self._aligned),
+            )
         values = {name: int(numbers[name]) for name in names}
         return taken(self._plans, values, self.program, self._plans[0].target)
 

@@ -139,6 +139,11 @@ ENTRIES = (
         ("pass {size}= as a number", "pass an output that it is an extent of"),
     ),
     Entry(
+        Code.VARIANT_UNKNOWN,
+        "which variant of {kernel} a launch takes depends on {missing} too",
+        ("name all that it depends on: `kernel.variant({numbers})`",),
+    ),
+    Entry(
         Code.SIZE_RANGE,
         "the size {size} is out of range",
         ("pass arrays with fewer than 2**31 positions along every dimension",),

@@ -209,6 +209,7 @@ ENTRIES = (
         "the tile {tile} is read element by element, and its rows are not along {rows}, which is shared out to the "
         "{workers}",
         (
+            "{swap}",
             "store the tensor with {rows} outside its innermost dimension",
             "{another}",
             "kernels of one dimension, and sums over the rows of a tile (column sums), are not compiled yet",
@@ -223,7 +224,7 @@ ENTRIES = (
     Entry(
         Code.STORE_COLUMNS_NOT_INNER,
         "the output {output} is computed with columns along {axis}, which is not its innermost dimension",
-        ("store it with {axis} last",),
+        ("{swap}", "store it with {axis} last"),
     ),
     Entry(
         Code.STORE_TYPE,

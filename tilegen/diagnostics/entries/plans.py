@@ -44,7 +44,8 @@ ENTRIES = (
         Code.REGISTERS_FULL,
         "here a thread of the {role} holds more values than its registers take; {largest} takes most",
         (
-            "use smaller blocks, or more consumers for the same block",
+            "{stream}",
+            "{blocks}",
             "{more}",
             "{shorter}",
         ),

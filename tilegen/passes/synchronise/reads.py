@@ -37,7 +37,7 @@ from tilegen.passes.synchronise.geometry import (
     extent_in_tile,
     row_limit,
 )
-from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, RowAxis, row_axes, row_part
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, RowAxis, row_axes, row_part, swapped
 from tilegen.passes.synchronise.work import mask_alternatives, predicates
 from tilegen.syntax.span import Span
 
@@ -205,7 +205,7 @@ class Reads(Fragments):
         s, g = self.c.scheduled, self.c.tiles[r.name]
         held = self._rows_of(r.name)
         if held is None or (held != self._every_row() and len(held) != 1):
-            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=s.workers.names, **TERMS[s.target].fields())
+            fail(Code.TILE_ROWS, r.span, tile=r.name, rows=s.workers.names, swap=swapped(s), **TERMS[s.target].fields())
         return g.cols
 
     def _rows_of(self, tile: str) -> tuple[RowAxis, ...] | None:

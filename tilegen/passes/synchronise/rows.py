@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilegen.diagnostics.catalogue import Code, fail
+from tilegen.ir.folded import Product
 from tilegen.ir.plan import Digit
 from tilegen.ir.scheduled import Scheduled
 from tilegen.ir.terms import TERMS
@@ -85,3 +86,11 @@ def check_rows(s: Scheduled) -> None:
         if r.block & (r.block - 1) or WARPGROUP_ROWS % (r.block * r.inner):
             wanted_block = f"a power of two, at most {WARPGROUP_ROWS // r.inner}"
             fail(Code.BLOCK_OF_ROWS, s.role(r.axis).span, axis=r.axis, got=str(r.block), wanted=wanted_block)
+
+
+def swapped(s: Scheduled) -> str:
+    """How an author can turn rows and columns around, as a product's first factor gives its rows. Empty without one."""
+    for o in s.program.ops:
+        if isinstance(o, Product):
+            return f"swap the two factors of the product in `{o.statement}`: the first one gives the rows"
+    return ""

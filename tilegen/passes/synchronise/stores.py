@@ -37,7 +37,7 @@ from tilegen.passes.synchronise.geometry import (
     row_limit,
     tile_geometry,
 )
-from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part
+from tilegen.passes.synchronise.rows import WARPGROUP_ROWS, row_axes, row_part, swapped
 from tilegen.passes.synchronise.values import Values
 from tilegen.passes.synchronise.work import exists
 
@@ -114,7 +114,7 @@ class Stores:
             return
         col_dim = dimension(o, shape.cols) if shape.cols in o.axes else -1
         if col_dim != len(o.at) - 1:
-            fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none")
+            fail(Code.STORE_COLUMNS_NOT_INNER, o.span, output=o.tensor, axis=shape.cols or "none", swap=swapped(s))
         if s.store(o.tensor).via == "tma":
             self._through_shared(o, values, corner, out)
             return
