@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sema.faults import loaded, reported
+from tests.sema.faults import loaded, reported, underlined
 from tilegen.ir.reach import AxisTree
 from tilegen.sema import load
 
@@ -48,6 +48,37 @@ def test_every_dimension_that_an_axis_stands_alone_in_must_agree() -> None:
     (found,) = reported(text)
     assert (found.code, found.got) == ("AXIS_EXTENT", "`i`, of extent N")
     assert "extent M" in found.wanted
+
+
+def test_a_tile_that_is_read_in_another_order_is_shown_as_it_was_declared() -> None:
+    text = """kernel k { size M, N  input A: f32[M, N]  output C: f32[M, N]
+      tile a[i, j] = A[i, j]
+      C[i, j] = a[j, i] }"""
+    for found in reported(text):
+        assert found.code == "AXIS_EXTENT"
+        assert found.notes[0].text == "declared as `a[i, j]`"
+        assert found.notes[0].span is not None
+        assert underlined(text, found.notes[0].span) == "tile a[i, j] = A[i, j]"
+
+
+@pytest.mark.parametrize(
+    ("equations", "place"),
+    [
+        ("C[i] = a[i, d] + w", "a[i, d]"),
+        ("s[i] = max(2 * a[i, d], 0) z[i] = s[i] + w C[i] = z[i]", "a[i, d]"),
+        ("s[i, d] = 2 * a[i, d] C[i] = s[i, d]", "s[i, d]"),
+        ("C[i] = w * d", "d"),
+    ],
+)
+def test_an_axis_that_is_left_over_is_shown_where_it_comes_in(equations: str, place: str) -> None:
+    text = f"""kernel k {{ size M, D  input A: f32[M, D]  output C: f32[M]  scalar w: f32
+      tile a[i, d] = A[i, d]
+      {equations} }}"""
+    (found,) = [d for d in reported(text) if d.code != "UNUSED"]
+    assert found.code == "AXIS_LEFT_OVER"
+    assert found.notes[0].text == "`d` comes in here"
+    assert found.notes[0].span is not None
+    assert underlined(text, found.notes[0].span) == place
 
 
 def test_shifted_axes_may_index_other_extents() -> None:

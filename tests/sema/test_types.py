@@ -143,5 +143,20 @@ def test_both_factors_must_be_narrow_as_written() -> None:
     assert [(d.code, d.got) for d in found] == [("PRODUCT_FACTOR", "f32"), ("PRODUCT_FACTOR", "f32")]
 
 
+@pytest.mark.parametrize(
+    ("equation", "cast"),
+    [
+        ("sum[d](exp(a[i, d]) * b[j, d])", "T(exp(a[i, d]))"),
+        ("sum[d](a[i, d] * B32[j, d])", "T(B32[j, d])"),
+        ("sum[d](f16(a[i, d]) * B32[j, d])", "f16(B32[j, d])"),
+    ],
+)
+def test_the_cast_of_a_factor_is_written_out(equation: str, cast: str) -> None:
+    text = KERNEL % equation
+    (found,) = [d for d in reported(text.replace("output", "input B32: f32[N, D] output", 1)) if d.code != "UNUSED"]
+    assert found.code == "PRODUCT_FACTOR"
+    assert found.fixes == (f"cast it where it stands: `{cast}`",)
+
+
 def test_fold_of_a_product_over_part_of_its_axes_is_none() -> None:
     assert products(loaded(KERNEL % "sum[d, j](a[i, d] * f32(b[j, d]))")) == []

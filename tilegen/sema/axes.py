@@ -236,8 +236,11 @@ def check_extents(scope: Scope, target: str, dims: tuple[Poly, ...], at: tuple[I
         if longer and is_input and axis.name not in scope.inferred:
             continue
         note = Note(axis.span, f"`{axis.name}` has the extent {axis.extent} from here")
+        named = scope.moves.get(target) or scope.definitions.get(target)
+        as_declared = (Note(named.span, f"declared as `{target}[{', '.join(named.index)}]`"),) if named else ()
         scope.faults.add(
             Code.AXIS_EXTENT, part.span, got=f"`{axis.name}`, of extent {axis.extent}",
-            wanted=f"an axis of extent {dim}, which dimension {position} of `{target}` has", notes=(note,),
+            wanted=f"an axis of extent {dim}, which dimension {position} of `{target}` has",
+            notes=(*as_declared, note),
             name=axis.name,
         )  # fmt: skip

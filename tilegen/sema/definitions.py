@@ -8,7 +8,7 @@ from tilegen.diagnostics.catalogue import Code
 from tilegen.diagnostics.core import Note
 from tilegen.ir.dtypes import DType
 from tilegen.ir.reach import AxisTree, Named, body_axes, free_axes, index_axes
-from tilegen.ir.tile import Affine, Definition, Expr, Fold, Move, Read
+from tilegen.ir.tile import Affine, Definition, Expr, Fold, Move, Position, Read
 from tilegen.ir.walk import subexpressions
 from tilegen.sema import affine
 from tilegen.sema.axes import check_extents
@@ -63,7 +63,7 @@ def add_definitions(equations: Iterable[ast.Equation], scope: Scope, tree: AxisT
             carried = tree.minus(reached, index)
             definition = Definition(name, index, value, index + carried, output, value.dtype, equation.span)
             if output:
-                _check_output(definition, equation, carried, scope)
+                _check_output(definition, equation, carried, scope, tree)
             if output or scope.kind(name) == "equation":  # else the name was taken before
                 scope.definitions[name] = definition
         if scope.faults.count > before or reads_tainted:
@@ -155,7 +155,9 @@ def _check_folds(value: Expr, scope: Scope, names: dict[str, Named], tree: AxisT
                     scope.faults.add(Code.EXTRA_TERM_AXIS, term.span, name=axis, fold=node.kind)
 
 
-def _check_output(definition: Definition, equation: ast.Equation, carried: tuple[str, ...], scope: Scope) -> None:
+def _check_output(
+    definition: Definition, equation: ast.Equation, carried: tuple[str, ...], scope: Scope, tree: AxisTree
+) -> None:
     tensor = scope.tensors[definition.name]
     if check_rank(scope, equation.name, len(tensor.dims), len(equation.index), equation.name.span):
         at = tuple(affine.index(ast.Var(i.name, i.span), scope) for i in equation.index)
@@ -163,13 +165,26 @@ def _check_output(definition: Definition, equation: ast.Equation, carried: tuple
     for axis in carried:
         scope.faults.add(
             Code.AXIS_LEFT_OVER, equation.value.span, wanted=f"`{axis}` in the brackets of `{tensor.name}`, or a fold",
-            notes=scope.declared(tensor.name), name=axis, output=tensor.name,
+            notes=(*_entry(definition.value, axis, scope, tree), *scope.declared(tensor.name)), name=axis,
+            output=tensor.name,
         )  # fmt: skip
     if tensor.dtype is DType.I32 and definition.dtype is not DType.I32:
         scope.faults.add(
             Code.OUTPUT_TYPE, equation.value.span, got=str(definition.dtype), wanted="i32",
             notes=scope.declared(tensor.name), name=tensor.name,
         )  # fmt: skip
+
+
+def _entry(value: Expr, axis: str, scope: Scope, tree: AxisTree) -> tuple[Note, ...]:
+    """Where an axis comes into a value: what first mentions it, also in equations that are read."""
+    names = readable(scope, tree)
+    for node in subexpressions(value):
+        if isinstance(node, Read | Position) and not tree.minus((axis,), free_axes(node, names, tree)):
+            inner = scope.definitions.get(node.name) if isinstance(node, Read) else None
+            if inner is not None and not tree.minus((axis,), names[inner.name].carried):
+                return _entry(inner.value, axis, scope, tree)
+            return (Note(node.span, f"`{axis}` comes in here"),)
+    return ()
 
 
 def renamed_reads(definition: Definition, scope: Scope) -> Iterator[tuple[Read, str]]:

@@ -232,7 +232,7 @@ ENTRIES = (
     Entry(
         Code.PRODUCT_FACTOR,
         "this factor of a matrix product is wider than tensor cores take",
-        ("cast it where it stands, such as `T(p[i, j]) * v[j, e]`",),
+        ("cast it where it stands: `{cast}`",),
         "both factors of a product are 16-bit by what is written; nothing is cast silently",
     ),
     Entry(
