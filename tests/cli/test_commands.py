@@ -158,7 +158,7 @@ def test_a_wrong_spec_is_shown_with_its_place(tmp_path: Path) -> None:
         (("run", COPY, "--defect", "carry"), "--defect is of the target mls"),
         (("build", COPY, "--defect", "carry"), "--defect is of the target mls"),
         (("check", COPY, "--defect", "carry"), "--defect is of the target mls"),
-        (("build", COPY, "--target", "mls", "--emit", "cu"), "wanted: mls"),
+        (("build", COPY, "--target", "mls", "--emit", "cu"), "--emit: mls writes no cu"),
         (("build", COPY, "--target", "mls", "--size", "M=8"), "--size chooses among tuned schedules of hopper"),
         (("run", COPY, "--target", "mls", "--tuned"), "--tuned is of the target hopper"),
         (("build", COPY, "--target", "mls", "--tuned"), "--tuned is of the target hopper"),
@@ -426,6 +426,27 @@ def test_an_emulated_run_is_watched_unless_it_is_to_be_plain(monkeypatch: pytest
     for options in ([], ["--plain"]):
         assert tilegen("run", COPY, "--emulate", "--size", "M=37,N=48", "--seed", "3", *options).exit_code == 0
     assert asked == [{"watch": True, "seed": 3}, {"watch": False, "seed": None}]
+
+
+def test_a_reference_of_zeros_judges_nothing() -> None:
+    result = tilegen("run", GEMM, "--emulate", "--size", "M=8,N=8,K=0")
+    assert result.exit_code == 0
+    assert re.search(r"^C .* unjudged: the reference is all zeros *$", result.stdout, re.M)
+    assert "note: C" not in result.stdout
+
+
+def test_what_a_seed_is_of_is_said_of_each_command() -> None:
+    for command, of in (("run", "the emulator"), ("bench", "the random data."), ("tune", "schedules are tried")):
+        (told,) = re.findall(r"Seed of .*?up\.", " ".join(tilegen(command, "--help").stdout.split()))
+        assert of in told
+        assert "`tune`" not in told
+
+
+def test_the_statement_that_a_defect_is_in_is_underlined() -> None:
+    result = tilegen("run", GEMM, "--target", "mls", "--defect", "tail", "--size", "M=20,N=40,K=40")
+    quoted, carets = result.stderr.splitlines()[2:4]
+    assert quoted.endswith("|   tile a[m, k] = A[m, k]")
+    assert carets.split("|")[1] == "   " + "^" * len("tile a[m, k] = A[m, k]")
 
 
 def test_an_output_that_nearly_anything_would_be_right_for_is_not_judged(tmp_path: Path) -> None:

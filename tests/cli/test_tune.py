@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_commands import tilegen
+from tests.cli.test_commands import fails, tilegen
 from tilegen.bench.builds import Request, compile_one
 from tilegen.bench.rounds import Sample
 from tilegen.cli import tune
@@ -142,6 +142,16 @@ def test_a_store_that_is_no_folder_is_told_in_words(command: tuple[str, ...], ke
     result = tilegen("tune", *command)
     assert result.exit_code == 0
     assert "kept" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "other"), [(("--list", "--json", "found.json"), "--json"), (("--write", "--forget", "all"), "--write")]
+)
+def test_what_shows_the_store_goes_alone(words: tuple[str, ...], other: str, kept: Path) -> None:
+    said = fails(2, "tune", *words)
+    assert "goes alone" in said
+    assert f"got:    {other}\n" in said
+    assert not kept.exists()
 
 
 @pytest.mark.usefixtures("on_gpu")

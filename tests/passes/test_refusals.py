@@ -530,6 +530,16 @@ def test_the_cases_cover_the_section_of_the_catalogue() -> None:
     assert codes == {code for code, _, _ in CASES} | {Code.TARGET_UNSUPPORTED}
 
 
+@pytest.mark.parametrize(
+    ("directive", "word"), [("waves 8", "consumers"), ("prefetch 2", "stages"), ("warp_rows 32", "64 rows")]
+)
+def test_an_option_of_another_target_is_told_what_stands_here_for_it(directive: str, word: str) -> None:
+    d = refused(schedule_of(GEMM, directive))
+    assert d.code == "DIRECTIVE_OF_OTHERS"
+    assert word in d.message
+    assert "yet" not in d.message
+
+
 def test_streamed_axes_are_shown_where_they_are_folded() -> None:
     text = text_of("outputs_two_orders")
     d = refused(text)

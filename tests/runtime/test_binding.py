@@ -152,6 +152,14 @@ def test_an_array_that_lies_backwards_is_told_once(strides: tuple[int, int], dim
     (d,) = faults(gemm(), A=view(64, 64, strides=strides, at=BASE + 2**20), B=view(64, 64), C=view(64, 64))
     assert d.code == "ARRAY_BACKWARDS"
     assert f"along its dimension {dim}" in d.message
+    assert d.fixes[1:] == ("let threads copy it: `via a cp_async` in the schedule",)
+
+
+def test_an_output_that_lies_backwards_is_to_be_stored_in_rows() -> None:
+    views = {"A": view(64, 64), "B": view(64, 64), "C": view(64, 64, strides=(-64, 1), at=BASE + 2**20)}
+    (d,) = faults(gemm(), **views)
+    assert d.code == "ARRAY_BACKWARDS"
+    assert d.fixes[1:] == ("write `via C rows` in the schedule: rows from registers may lie anywhere",)
 
 
 def test_more_ctas_than_a_grid_takes_are_refused() -> None:

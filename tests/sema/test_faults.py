@@ -101,6 +101,7 @@ CASES: list[tuple[Code, list[Change], str]] = [
     (Code.ARGUMENTS, [("sum[d](a[i, d] * b[j, d])", "sum[d](a[i, d] * b[j, d], 1)")], "sum[d](a[i, d] * b[j, d], 1)"),
     (Code.ARGUMENTS, [("= x * sum", "= T(x, x) * sum")], "T(x, x)"),
     (Code.FOLD_NEEDS_AXES, [("= x * sum", "= sum(x) * sum")], "sum"),
+    (Code.NO_OUTPUT, [(BASE, "kernel empty {}")], "empty"),
     (Code.FOLD_AXES, [("= x * sum[d]", "= x * sum[d, 2]")], "2"),
     (Code.FOLD_AXIS_MISSING, [("= x * sum", "= sum[d](x) * sum")], "sum[d](x)"),
     (Code.EXTRA_TERM_AXIS, [(S, "s[i, j] = x * logsumexp[d](a[i, d] + b[j, d]; a[i, d])")], "a[i, d]"),

@@ -45,6 +45,7 @@ def test_a_parameter_changes_extents_types_and_scalars() -> None:
 def test_a_value_that_is_not_allowed_is_refused_with_those_that_are(name: str, value: str, wanted: str) -> None:
     (found,) = reported(BASE, {name: value})
     assert (found.code, found.got, found.wanted) == ("PARAMETER_VALUE", str(value), wanted)
+    assert found.message == f"the value given for the parameter {name} is not one that it allows"
     assert found.span is not None
     assert underlined(BASE, found.span).startswith(f"{name}: ")
 
@@ -52,6 +53,7 @@ def test_a_value_that_is_not_allowed_is_refused_with_those_that_are(name: str, v
 def test_an_unknown_parameter_is_refused_with_the_nearest_known_one() -> None:
     (found,) = reported(BASE, {"flags": "true"})
     assert (found.code, found.wanted) == ("UNKNOWN_PARAMETER", "did you mean `flag`?")
+    assert "-D" not in "".join(found.fixes)
 
 
 def test_every_wrong_value_is_reported() -> None:

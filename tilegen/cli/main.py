@@ -99,14 +99,15 @@ def _sizes(words: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     )
 
 
-_SEED = click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    callback=lambda _context, _option, number: values.seed(number),
-    help="Seed of what is drawn at random: the data, and what `tune` tries. A whole number from 0 up.",
-)
+def _seed(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        callback=lambda _context, _option, number: values.seed(number),
+        help=f"Seed of {what}. A whole number from 0 up.",
+    )
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -154,7 +155,7 @@ def check(wanted: values.Wanted, defect: str | None) -> None:
 @_sizes("Sizes and scalars: Sq=300,Sk=77,scale=0.1; a ragged axis takes a list: Sq=[0,9,130].")
 @click.option("--emulate", is_flag=True, help="Run the PTX on the CPU even if there is a GPU.")
 @click.option("--plain", is_flag=True, help="Emulate the PTX's arithmetic alone: faster, and only wrong numbers show.")
-@_SEED
+@_seed("the random data, and of how long engines take in the emulator")
 @_DEFECT
 def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, plain: bool, seed: int, defect: str | None) -> None:
     """Run SPEC on random data and compare every output with the float64 value of its equations.
@@ -189,7 +190,7 @@ def run(wanted: values.Wanted, sizes: values.Sizes, emulate: bool, plain: bool, 
     metavar="DIR",
     help="Write the report there, as JSON, Markdown and, with matplotlib, a plot.",
 )
-@_SEED
+@_seed("the random data")
 def bench(
     wanted: values.Wanted,
     sizes: values.Sizes,
@@ -209,13 +210,28 @@ def bench(
     bench_command(wanted, sizes, only, Asked(rounds, budget, flex, folder, seed))
 
 
+_WORDS = "tilegen.words"
+
+
+class _Told(click.Command):
+    """A command whose eager options know what else is said."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
 def _shown(what: str) -> Callable[[click.Context, click.Parameter, object], None]:
     """The callback of an option that does something else than its command, and ends it."""
 
     def show(context: click.Context, _option: click.Parameter, value: object) -> None:
         if value and not context.resilient_parsing:
             from tilegen.cli import tune as tuning
+            from tilegen.cli.usage import wrong_usage
 
+            others = [word for word in context.meta[_WORDS] if word.startswith("-") and word != f"--{what}"]
+            if others:
+                wrong_usage(f"--{what} goes alone", got=others[0], wanted=f"--{what} without it")
             if what == "list":
                 tuning.list_command()
             else:
@@ -225,7 +241,7 @@ def _shown(what: str) -> Callable[[click.Context, click.Parameter, object], None
     return show
 
 
-@main.command(short_help="Search the fastest schedule of a spec on the GPU, and keep it.")
+@main.command(cls=_Told, short_help="Search the fastest schedule of a spec on the GPU, and keep it.")
 @_wanted("SPEC", tunable=False)
 @_sizes("Sizes and scalars to time it at, as for `tilegen run`.")
 @click.option("--budget", type=click.IntRange(1), default=48, show_default=True, help="Schedules to compile.")
@@ -255,7 +271,7 @@ def _shown(what: str) -> Callable[[click.Context, click.Parameter, object], None
     callback=_shown("forget"),
     help="Remove what is kept for kernels of this name; no SPEC.",
 )
-@_SEED
+@_seed("the random data, and of which schedules are tried")
 def tune(
     wanted: values.Wanted,
     sizes: values.Sizes,

@@ -66,7 +66,7 @@ def _compile(wanted: Wanted, defect: str | None) -> _Compiled:
 def build_mls(wanted: Wanted, folder: Path, emit: str | None, sizes: Sizes, defect: str | None) -> None:
     """Write NAME.mls to the folder, and print what the kernel needs; with a defect, what the static checks find."""
     if emit not in (None, EXTENSION):
-        wrong_usage("--emit names no file of ours", got=emit or "", wanted=EXTENSION)
+        wrong_usage(f"--emit: mls writes no {emit}", got=emit, wanted=EXTENSION)
     if sizes:
         wrong_usage("--size chooses among tuned schedules of hopper", wanted="--target mls without it")
     done = _compile(wanted, defect)

@@ -222,14 +222,22 @@ def _row(judged: Judged) -> list[object]:
         allowed,
         "" if c.relative is None else f"{c.relative:.2e}",
         f"{c.absolute:.2e}",
-        _word(c),
+        _word(judged),
     ]
 
 
-def _word(c: Comparison) -> str:
+def _word(judged: Judged) -> str:
+    c = judged.comparison
     if c.right:
-        return "right" if c.telling else "unjudged"
+        if not c.telling:
+            return "unjudged"
+        return "unjudged: the reference is all zeros" if _is_zeros(judged.result) else "right"
     return f"wrong ({c.mismatches} points not finite or not written)" if c.mismatches else "wrong"
+
+
+def _is_zeros(result: Result) -> bool:
+    """Whether all that the equations say is 0, which a kernel that computes nothing gives too."""
+    return bool(result.value.size) and not np.any(result.value)
 
 
 def _root_mean_square(result: Result) -> float:

@@ -30,6 +30,7 @@ class Code(enum.Enum):
     RESERVED_NAME = enum.auto()
     REDEFINED = enum.auto()
     INPUT_ASSIGNED = enum.auto()
+    NO_OUTPUT = enum.auto()
     OUTPUT_UNDEFINED = enum.auto()
     UNUSED = enum.auto()
     BAD_CONSTANT = enum.auto()

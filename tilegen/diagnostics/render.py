@@ -45,13 +45,14 @@ def _paragraph(diagnostic: Diagnostic, sources: Mapping[str, Source]) -> Iterato
 
 
 def _quote(span: Span, sources: Mapping[str, Source], style: str) -> Iterator[list[_Piece]]:
-    """The span's first line, and under it carets; tabs are kept so that the two stay aligned."""
+    """The span's first line, and under it carets from where no space is; tabs are kept so that the two stay aligned."""
     source = sources.get(span.file)
     if source is None:
         return
     line = "".join(c if c == "\t" or c.isprintable() else "·" for c in source.line(span.line))
     gutter = f"{span.line:>5} | "
-    start = min(span.column - 1, len(line))
+    blank = len(line) - len(line[span.column - 1 :].lstrip())
+    start = min(max(span.column - 1, blank), len(line))
     end = min(span.end_column - 1, len(line)) if span.end_line == span.line else len(line)
     indent = "".join("\t" if c == "\t" else " " for c in line[:start])
     yield [(gutter, _SIDE), (line, "")]

@@ -31,6 +31,12 @@ TARGET_OPTIONS: dict[str, frozenset[str]] = {
     "hopper": frozenset({"dependent_launch", "exact_max", "isolate", "skip_rows"}),
     "sm_80": frozenset({"exact_max", "isolate", "warp_rows"}),
 }
+# Options that a target other than hopper has, and what says such a thing here.
+_OF_OTHERS = {
+    "waves": "it is of the target `mls`; here `consumers` says how many warpgroups there are",
+    "prefetch": "it is of the target `mls`; here `stages` says how many tiles are on their way",
+    "warp_rows": "it is of the target `sm_80`; here a warpgroup multiplies 64 rows",
+}
 
 
 def default_schedule(folded: FoldedProgram, given: tuple[directives.Directive, ...], target: str) -> Scheduled:
@@ -67,6 +73,8 @@ def apply_directives(program: Scheduled, given: tuple[directives.Directive, ...]
             isinstance(d, directives.Option) and d.name not in TARGET_OPTIONS[program.target]
         ):
             name = d.name if isinstance(d, directives.Option) else _SPELLING[type(d)]
+            if why := _OF_OTHERS.get(name):
+                fail(Code.DIRECTIVE_OF_OTHERS, d.span, directive=name, target=program.target, why=why)
             fail(Code.DIRECTIVE_UNSUPPORTED, d.span, directive=name, target=program.target)
     check_order(program)
     return program

@@ -30,6 +30,7 @@ from tilegen.ir.plan import (
     StrideParam,
     TableParam,
     TensorShape,
+    TmaLoad,
 )
 from tilegen.ir.plan_walk import all_operations
 from tilegen.ir.uniform import evaluate, text
@@ -297,6 +298,7 @@ def _misplaced(
     starts = {x.starts for x in plan.table.sequences.lengths} if plan.table and plan.table.sequences else set()
     whole = {(d.tensor, d.dims[0].dim) for d in plan.descriptors}
     stores, copies = tuple(_all(plan, StoreRows)), tuple(_all(plan, CopyTile))
+    tensor_of = {d.name: d.tensor for d in plan.descriptors}
     whole |= {(o.tensor, o.col_dim) for o in stores} | {(o.tensor, o.col_dim) for o in copies}
     whole |= {(name, 0) for name in starts}
     for t in plan.tensors:
@@ -306,7 +308,11 @@ def _misplaced(
         for dim, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
             if (t.name, dim) in mapped and extent > 1 and stride < 0:
                 got = f"a stride of {stride} bytes"
-                yield t.name, fault(Code.ARRAY_BACKWARDS, span, got=got, tensor=t.name, dim=dim)
+                tiles = dict.fromkeys(o.slot.ring for o in _all(plan, TmaLoad) if tensor_of[o.descriptor] == t.name)
+                copied = f"let threads copy it: `via {', '.join(f'{x} cp_async' for x in tiles)}` in the schedule"
+                rows = f"write `via {t.name} rows` in the schedule: rows from registers may lie anywhere"
+                other = copied if tiles else rows
+                yield t.name, fault(Code.ARRAY_BACKWARDS, span, got=got, tensor=t.name, dim=dim, other=other)
             packed = (t.name, dim) in whole or (t.name in pointed and (t.name, dim) not in strided)
             if packed and extent > 1 and stride != t.dtype.bytes:
                 order = ": the array is in Fortran order" if _is_fortran(view, t.dtype.bytes) else ""

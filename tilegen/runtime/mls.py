@@ -113,7 +113,7 @@ def _lines(
         if extent < 2:
             continue
         if stride < 0:
-            yield fault(Code.ARRAY_BACKWARDS, span, got=f"a stride of {stride} bytes", tensor=name, dim=dim)
+            yield fault(Code.ARRAY_BACKWARDS, span, got=f"a stride of {stride} bytes", tensor=name, dim=dim, other="")
         elif dim == inner and stride != array.itemsize:
             got, wanted = f"a stride of {stride} bytes", f"{array.itemsize} bytes"
             yield fault(Code.ARRAY_INNER_STRIDE, span, got=got, wanted=wanted, tensor=name, dim=dim)

@@ -67,7 +67,7 @@ def _value(
     if param.default is not None:
         default = _fitted(constant(param.default, {}), open_type, choices)
         if default is None:
-            faults.add(Code.PARAMETER_VALUE, param.default.span, wanted=wanted, name=name, what="the default")
+            faults.add(Code.PARAMETER_VALUE, param.default.span, wanted=wanted, name=name, what="the default of")
     if name not in given:
         if param.default is None:
             faults.add(Code.PARAMETER_MISSING, param.span, wanted=wanted, name=name)
@@ -77,7 +77,7 @@ def _value(
         got = str(given[name])
         meant = _TRUTHS.get(got.lower()) if open_type == "bool" else None
         wanted += f": did you mean `{meant}`?" if meant else ""
-        faults.add(Code.PARAMETER_VALUE, param.span, got=got, wanted=wanted, name=name, what="the value given")
+        faults.add(Code.PARAMETER_VALUE, param.span, got=got, wanted=wanted, name=name, what="the value given for")
     return value
 
 

@@ -26,6 +26,8 @@ def check_usage(kernel: ast.Kernel, scope: Scope) -> None:
         if isinstance(statement, ast.SplitDecl):  # often only one of the two parts has a use
             used |= {statement.outer.name, statement.inner.name}
     defined = {s.name.name for s in kernel.statements if isinstance(s, ast.Equation)}
+    if all(kind != "output" for kind, _ in scope.kinds.values()):
+        scope.faults.add(Code.NO_OUTPUT, kernel.name.span, name=kernel.name.name)
     for name, (kind, span) in scope.kinds.items():
         if kind == "output":
             if name not in defined:

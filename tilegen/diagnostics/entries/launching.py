@@ -77,8 +77,7 @@ ENTRIES = (
         "{tensor} lies backwards in memory along its dimension {dim}, and TMA steps forwards only",
         (
             "copy {tensor} into a contiguous array",
-            "let threads copy the tile: `via TILE cp_async` in the schedule",
-            "if {tensor} is an output, write `via {tensor} rows` in the schedule: rows may lie anywhere",
+            "{other}",
         ),
         "cuTensorMapEncodeTiled: globalStrides are not negative",
     ),

@@ -42,15 +42,15 @@ ENTRIES = (
         "there is no {kind} `{name}`",
         ("see docs/language.md for all of them", "an equation is written `name[axes] = expression`"),
     ),
+    Entry(Code.UNKNOWN_PARAMETER, "the kernel has no parameter {name}", ("leave {name} out, or declare it",)),
     Entry(
-        Code.UNKNOWN_PARAMETER, "the kernel has no parameter {name}", ("leave out `-D {name}=…`, or declare {name}",)
-    ),
-    Entry(
-        Code.PARAMETER_MISSING, "the parameter {name} has no default and no value was given", ("give `-D {name}=…`",)
+        Code.PARAMETER_MISSING,
+        "the parameter {name} has no default and no value was given",
+        ("give `-D {name}=…`, or `{name}=…` from Python",),
     ),
     Entry(
         Code.PARAMETER_VALUE,
-        "{what} of the parameter {name} is not one that it allows",
+        "{what} the parameter {name} is not one that it allows",
         ("choose an allowed value, or add this one where {name} is declared",),
     ),
     Entry(
@@ -81,6 +81,11 @@ ENTRIES = (
     ),
     Entry(
         Code.INPUT_ASSIGNED, "`{name}` is an input and cannot be defined", ("declare it as an output, or rename one",)
+    ),
+    Entry(
+        Code.NO_OUTPUT,
+        "the kernel {name} has no output",
+        ("declare one, `output C: f32[M, N]`, and write what it holds, `C[i, j] = …`",),
     ),
     Entry(
         Code.OUTPUT_UNDEFINED, "no equation defines the output {name}", ("write `{name}[…] = …`, or remove the output",)

@@ -25,8 +25,8 @@ def report(error: FaultError, program: Program, instruction: Instruction, place:
     tile = f"tile {instruction.access.tile}: " if instruction.access else ""
     notes: tuple[Note, ...] = ()
     if instruction.line:
-        line = instruction.line
-        notes = (Note(Span(program.source, line, 1, line, 1), instruction.comment or "the statement that it is for"),)
+        whole = Span(program.source, instruction.line, 1, instruction.line + 1, 1)
+        notes = (Note(whole, instruction.comment or "the statement that it is for"),)
     fail(
         error.code, place, notes=notes,
         what=f"{tile}{error.what} (`{instruction_text(instruction)}`, {where})",
