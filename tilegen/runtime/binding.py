@@ -358,7 +358,7 @@ def _is_fortran(view: ArrayView, size: int) -> bool:
     return True
 
 
-_Kind = TypeVar("_Kind", StoreRows, CopyTile)
+_Kind = TypeVar("_Kind", StoreRows, CopyTile, TmaLoad)
 
 
 def _all(plan: Plan, kind: type[_Kind]) -> Iterator[_Kind]:
