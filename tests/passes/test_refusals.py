@@ -500,7 +500,6 @@ CASES: list[tuple[Code, str, str]] = [
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "outputs C { grid m }"), "outputs C { grid m }"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "persistent counter"), "persistent counter"),
     (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "via a rows"), "a rows"),
-    (Code.DIRECTIVE_UNSUPPORTED, schedule_of(GEMM, "waves 4"), "waves 4"),
 ]
 
 
