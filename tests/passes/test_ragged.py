@@ -23,7 +23,7 @@ from tilegen.ir.plan_json import plan_from_json, plan_to_json
 from tilegen.ir.plan_text import print_plan
 from tilegen.ir.plan_verify import InvalidPlan, verify
 from tilegen.ir.tile import TileProgram
-from tilegen.ir.uniform import Sym, evaluate
+from tilegen.ir.uniform import Int, Sym, evaluate, op
 from tilegen.oracle import compare, random_inputs, scalar_values
 from tilegen.oracle import evaluate as value_of
 from tilegen.passes.pipeline import lower
@@ -276,6 +276,12 @@ def test_the_verifier_sees_what_the_dealing_kernel_lacks(change: Any, words: str
     verify(plan)
     with pytest.raises(InvalidPlan, match=words):
         verify(change(plan, table_of(plan)[1]))
+
+
+def test_sequences_that_no_size_counts_are_refused() -> None:
+    plan = _changed(planned(SCHEDULED, causal=True)[1], count=op("mul", Sym("B"), Int(2)))
+    verify(plan)
+    assert "INVALID_PLAN" in {d.code for d in check_all(plan)}
 
 
 def test_no_length_is_a_parameter_of_the_kernel() -> None:
