@@ -12,6 +12,7 @@ from tilegen.checks.sequences import length_symbol
 from tilegen.checks.ways import with_way
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
+from tilegen.ir.deal import DealError
 from tilegen.ir.plan_walk import all_operations, uniforms
 from tilegen.ir.uniform import Int, Op, Sym, Uniform, evaluate, symbols
 from tilegen.syntax.span import Span
@@ -53,7 +54,7 @@ def _path(paths: Paths, trial: dict[str, int], cta: int, ctas: int) -> tuple[int
     """None: there is none, and the run tells why."""
     try:
         return paths.of(trial, cta, ctas)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, DealError):
         return None
 
 
