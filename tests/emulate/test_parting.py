@@ -40,9 +40,13 @@ MASKS = {
 _SELECT = re.compile(r"selp\.f32\s+(%\w+), (%?\w+), (%?\w+), (%p\d+);")
 
 
-def kernel(name: str) -> tilegen.Kernel:
+def spec(name: str) -> str:
     domain, scores = MASKS[name]
-    return tilegen.compile(SPEC.replace("DOMAIN", domain).replace("SCORE", scores))
+    return SPEC.replace("DOMAIN", domain).replace("SCORE", scores)
+
+
+def kernel(name: str) -> tilegen.Kernel:
+    return tilegen.compile(spec(name))
 
 
 def arrays() -> dict[str, np.ndarray]:
