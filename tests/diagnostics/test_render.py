@@ -67,7 +67,7 @@ def test_long_lines_are_not_wrapped_in_colour() -> None:
 def test_tabs_keep_the_marks_under_their_place() -> None:
     text = "\tab\tcd\x07"
     source = Source("t.tile", text)
-    diagnostic = fault(Code.SYNTAX, Span("t.tile", 1, 5, 1, 7), token="cd")
+    diagnostic = fault(Code.SYNTAX, Span("t.tile", 1, 5, 1, 7), token="cd", hint="")
     lines = render((diagnostic,), {"t.tile": source}).splitlines()
     assert lines[1] == "    1 | \tab\tcd·"
     assert lines[2] == "      | \t  \t^^"
@@ -76,7 +76,9 @@ def test_tabs_keep_the_marks_under_their_place() -> None:
 @pytest.mark.parametrize(("line", "end", "marks"), [(1, 99, 3), (2, 3, 3), (9, 3, 1)])
 def test_spans_past_the_text_are_cut(line: int, end: int, marks: int) -> None:
     span = Span("t.tile", 1, 2, line, end)
-    shown = render((fault(Code.SYNTAX, span, token="x"),), {"t.tile": Source("t.tile", "abcd" if line < 9 else "a")})
+    shown = render(
+        (fault(Code.SYNTAX, span, token="x", hint=""),), {"t.tile": Source("t.tile", "abcd" if line < 9 else "a")}
+    )
     assert shown.splitlines()[2].count("^") == marks
 
 

@@ -122,6 +122,7 @@ CASES: list[tuple[Code, list[Change], str]] = [
     (Code.DIRECTIVE_NUMBER, [(SCHEDULE, "group i by 999999999999")], "999999999999"),
     (Code.DIRECTIVE_NUMBER, [(SCHEDULE, "group i by 2048 MB")], "2048"),
     (Code.DIRECTIVE_WORD, [(SCHEDULE, "walk j sideways")], "sideways"),
+    (Code.DIRECTIVE_WORD, [(SCHEDULE, "order longest")], "longest"),
     (Code.DIRECTIVES_DISAGREE, [(SCHEDULE, "stale_max exact_max")], "exact_max"),
     (Code.NAMED_TWICE, [(SCHEDULE, "batch s, s")], "s"),
 ]  # fmt: skip

@@ -122,3 +122,40 @@ def test_any_damage_is_reported_and_never_raises_anything_else(data: st.DataObje
         assert d.span is not None
         assert 1 <= d.span.line <= text.count("\n") + 1
         assert 1 <= d.span.column <= max(len(line) for line in text.splitlines()) + 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "fix"),
+    [
+        ("// the axes\n axis i in M", "comments start with `#`"),
+        ("axis i in M // the axis", "comments start with `#`"),
+        ("axis i in M /* the axis */", "comments start with `#`"),
+        ("scalar x: f32 = 0.5; axis i in M", "leave the `;` out: nothing stands between statements"),
+        ("domain i, j: i = j", "a comparison is written `==`"),
+        ("s[i, j] = where(i = j, 1, 0)", "a comparison is written `==`"),
+        ("domain i, j <= i", "name the condition's axes, and put a `:` before it: `domain i, j, …: …`"),
+        ("schedule hopper { persistent }", "say how: `persistent static`, `persistent counter`, `persistent table`"),
+    ],
+)
+def test_what_other_languages_write_is_told_apart(statement: str, fix: str) -> None:
+    found = errors(f"kernel k {{ size M, N\n {statement}\n }}")[0]
+    assert found.code == "SYNTAX"
+    assert found.fixes[0] == fix
+
+
+def test_other_mistakes_have_no_such_hint() -> None:
+    for statement in ("axis i of M", "tile a[i = A[i]", "axis i in M / ", "domain i: j <= ", "output C T[M]"):
+        assert all(len(d.fixes) == 1 for d in errors(f"kernel k {{ size M, N\n {statement}\n }}"))
+
+
+def test_what_has_to_stand_there_is_wanted_alone() -> None:
+    assert errors("kernel k { domain i, j <= i }")[0].wanted == "`:`"
+    assert errors("kernel k { schedule hopper { persistent } }")[0].wanted == "static or counter or table"
+
+
+def test_how_an_equation_is_written_is_no_help_in_a_schedule() -> None:
+    (inside,) = errors("kernel k { schedule hopper { blocks m 64 } }")
+    (outside,) = errors("kernel k { sizes M }")
+    assert (inside.code, outside.code) == ("UNKNOWN_STATEMENT", "UNKNOWN_STATEMENT")
+    assert not any("equation" in fix for fix in inside.fixes)
+    assert any("equation" in fix for fix in outside.fixes)

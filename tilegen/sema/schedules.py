@@ -10,16 +10,18 @@ from tilegen.ir import schedule as ir
 from tilegen.ir.tile import Ragged
 from tilegen.ir.uniform import Int, Uniform
 from tilegen.sema.conditions import condition
-from tilegen.sema.faults import suggestion
+from tilegen.sema.faults import closest, suggestion
 from tilegen.sema.integers import LARGEST
 from tilegen.sema.scope import Scope
 from tilegen.sema.unreachable import check_unreachable
 from tilegen.syntax import ast
+from tilegen.syntax.scan import MODES
 
 TARGETS = ("hopper", "sm_80", "mls")
+_LONGEST = "longest_first"  # the order of work items that is named
 _WORDS: dict[str, tuple[str, ...]] = {
     "walk": ("up", "down"),
-    "persistent": ("static", "counter", "table"),
+    "persistent": MODES,
     "via": ("tma", "cp_async", "auto", "rows"),
     "hint": ("keep", "stream", "normal"),
     "oob": ("zero", "nan"),
@@ -131,8 +133,14 @@ class _Directives:
         return arg.name
 
     def order(self, node: ast.Directive) -> ir.Order:
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Ident) and node.args[0].name == "longest_first":
-            return ir.Order(("longest_first",), node.span)
+        if len(node.args) == 1 and isinstance(first := node.args[0], ast.Ident):
+            if first.name == _LONGEST:
+                return ir.Order((_LONGEST,), node.span)
+            if first.name not in self._scope.kinds and closest(first.name, (_LONGEST,)):
+                self._scope.faults.add(
+                    Code.DIRECTIVE_WORD, first.span, got=first.name, wanted=f"{_LONGEST}, or axes", directive="order"
+                )
+                return ir.Order((_LONGEST,), node.span)
         return ir.Order(self.names(node.args, "axis"), node.span)
 
     def group(self, node: ast.Directive) -> ir.Group:

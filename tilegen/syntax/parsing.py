@@ -13,6 +13,7 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.syntax import ast
 from tilegen.syntax.build import Builder, token_span
 from tilegen.syntax.grammar import parser
+from tilegen.syntax.hints import hint
 from tilegen.syntax.resources import grammar_text
 from tilegen.syntax.scan import DIRECTIVES, STATEMENTS, Word, resume_point, words
 from tilegen.syntax.span import Source, Span
@@ -126,14 +127,18 @@ def _unexpected(source: Source, token: Token, expected: set[str]) -> Diagnostic:
         if expected == {"LSQB"} and len(before) > 1 and before[-2].text in STATEMENTS:
             # the keyword was read as the operand that an unfinished expression in front of it lacks
             word = before[-2]
-            return fault(Code.SYNTAX, _place(source, word), got=f"`{word.text}`", wanted="a value", token=word.text)
+            return fault(
+                Code.SYNTAX, _place(source, word), got=f"`{word.text}`", wanted="a value", token=word.text, hint=""
+            )
         if expected == {"LSQB"}:
             return _misspelt(source, before[-2:], "statement", STATEMENTS)
         if expected == {"INT"} and previous.text not in DIRECTIVES:
             # `name 2` passes for an option, and an `over` behind it for a name
             option = before[-3:-2] if previous.text == "over" and before[-2].text.isdigit() else []
             return _misspelt(source, [*option, previous], "directive", DIRECTIVES)
-    return fault(Code.SYNTAX, span, got=f"`{token}`", wanted=_wanted(expected), token=str(token))
+    meant = hint(source.text, start, str(token), before, "`==`" in map(_spelling, expected))
+    wanted = meant.wanted or _wanted(expected)
+    return fault(Code.SYNTAX, span, got=f"`{token}`", wanted=wanted, token=str(token), hint=meant.fix)
 
 
 def _misspelt(source: Source, candidates: list[Word], kind: str, known: tuple[str, ...]) -> Diagnostic:
@@ -148,6 +153,7 @@ def _misspelt(source: Source, candidates: list[Word], kind: str, known: tuple[st
         wanted=f"`{close[0]}`?" if close else ", ".join(known),
         kind=kind,
         name=word.text,
+        equation="an equation is written `name[axes] = expression`" if kind == "statement" else "",
     )
 
 

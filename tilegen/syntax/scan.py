@@ -12,6 +12,7 @@ DIRECTIVES = (
     "persistent", "order", "group", "alias", "grid", "stream", "hold", "split", "via", "hint", "oob", "multicast",
     "place", "registers", "exact_max", "skip_rows", "isolate", "dependent_launch", "outputs",
 )  # fmt: skip
+MODES = ("static", "counter", "table")  # of `persistent`
 
 _WORD = re.compile(
     r"(?P<skip>[ \t\r\n\f]+|#[^\n]*)|(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9][\w.]*)|(?P<mark>==|.)", re.S

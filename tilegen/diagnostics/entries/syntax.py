@@ -15,7 +15,11 @@ ENTRIES = (
     Entry(Code.FILE_IS_FOLDER, "{path} is a folder, not a spec", ("name one .tile file",)),
     Entry(Code.FILE_UNREADABLE, "{path} cannot be read: {why}", ("check the file's permissions",)),
     Entry(Code.FILE_ENCODING, "{path} is not UTF-8 text", ("save the file as UTF-8", "name a .tile file")),
-    Entry(Code.SYNTAX, "`{token}` cannot stand here", ("see docs/language.md for the form of each statement",)),
+    Entry(
+        Code.SYNTAX,
+        "`{token}` cannot stand here",
+        ("{hint}", "see docs/language.md for the form of each statement"),
+    ),
     Entry(Code.BAD_CHARACTER, "the character `{character}` has no meaning here", ("remove it; comments start with #",)),
     Entry(
         Code.UNEXPECTED_END,
@@ -40,7 +44,7 @@ ENTRIES = (
     Entry(
         Code.UNKNOWN_STATEMENT,
         "there is no {kind} `{name}`",
-        ("see docs/language.md for all of them", "an equation is written `name[axes] = expression`"),
+        ("see docs/language.md for all of them", "{equation}"),
     ),
     Entry(Code.UNKNOWN_PARAMETER, "the kernel has no parameter {name}", ("leave {name} out, or declare it",)),
     Entry(
