@@ -48,6 +48,11 @@ SIZES = {
     "swiglu": ("M=128,N=128,K=128", "M=137,N=72,K=200", "M=1,N=8,K=8"),
 }
 CASES = [(name, sizes) for name, several in SIZES.items() for sizes in several]
+EMPTY = {  # no sum has a point
+    ("difference", "M=1,N=8"),
+    ("difference", "M=3,N=8,lag=5"),
+    ("gemm", "M=5,N=8,K=0"),
+}
 
 
 def run(*arguments: str) -> str:
@@ -63,7 +68,8 @@ def test_every_sample_is_tested() -> None:
 @pytest.mark.parametrize(("name", "sizes"), CASES, ids=[f"{name}-{sizes}" for name, sizes in CASES])
 def test_a_sample_is_right(name: str, sizes: str) -> None:
     text = run(str(ROOT / "samples" / f"{name}.tile"), "--size", sizes)
-    assert re.search(r"^\w+ .* right *$", text, re.M)
+    judged = "unjudged: the reference is all zeros" if (name, sizes) in EMPTY else "right"
+    assert re.search(rf"^\w+ .* {judged} *$", text, re.M)
     assert "wrong" not in text
 
 
