@@ -85,6 +85,16 @@ class Poly:
             total += c
         return total
 
+    def substituted(self, values: Mapping[str, Poly]) -> Poly:
+        """With these polynomials instead of symbols."""
+        total = Poly()
+        for monomial, c in self.terms:
+            product = Poly.const(c)
+            for name in monomial:
+                product = product * values.get(name, Poly.symbol(name))
+            total = total + product
+        return total
+
     def __str__(self) -> str:
         if not self.terms:
             return "0"

@@ -126,8 +126,7 @@ class Products:
         """What factors that meet so make, and what a row takes in of positions outside its domain or misses of those
         inside."""
         item, known = self.algebra.item, self.algebra.outlines.products
-        states = item.states(env, (ROWS, depth), ROW, K, x.folded)
-        columns = item.points(tuple(e for e in env if e[1].along != ROW), (1, n))
+        states, columns = self._used(item.states(env, (ROWS, depth), ROW, K, x.folded), env, n)
         inner = item.points(tuple(e for e in env if e[1].along != COL), (depth, 1), K)
         met = ((id(cut), flags) for cut, flags in (states, columns, inner))
         key = (id(x.cut), x.kinds, id(y.cut), y.kinds, *met)
@@ -139,6 +138,18 @@ class Products:
             kinds = tuple(_outcome(row_kinds[r], col_kinds[c], item.declared.fast) for r, c in pairs)
             known[key] = Regions(wrong, cut, kinds)
         return known[key]
+
+    def _used(self, states: Flags, env: Env, n: int) -> tuple[Flags, Flags]:
+        """Points of rows and K, IGNORED in rows that meet no column of the domain here; columns, as one row, and
+        whether they meet a row of it."""
+        a = self.algebra
+        points, known = a.item.points(env, (ROWS, n))
+        rows, met_by_rows = a.cuts.rows(points)
+        cols, met_by_cols = a.cuts.rows(points, 0)
+        cut, pairs = a.cuts.refine(states[0], rows)
+        used = [any(known[r] for r in regions) for regions in met_by_rows]
+        flags = tuple(states[1][state] if used[row] else IGNORED for state, row in pairs)
+        return (cut, flags), (cols, tuple(int(any(known[r] for r in regions)) for regions in met_by_cols))
 
     def _of_the_statement(self, o: ir.AnyMma, trail: tuple[ir.Operation, ...]) -> None:
         """Report a tile that the statement of the product does not read."""
