@@ -20,6 +20,7 @@ from tilegen.cli.values import Sizes, SizeValue, Wanted
 from tilegen.diagnostics.catalogue import Code, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.ir.machines import MACHINES
+from tilegen.ir.outside import undecided
 from tilegen.ir.tile import TileProgram
 from tilegen.oracle import (
     Comparison,
@@ -34,6 +35,7 @@ from tilegen.oracle import (
     scalar_values,
 )
 from tilegen.runtime.kernel import Kernel
+from tilegen.runtime.reads import check_reads
 from tilegen.runtime.sizes import MAX_SIZE
 from tilegen.sema.faults import suggestion
 
@@ -170,6 +172,7 @@ def arguments(
         Space.of(program, sizes, values)
     except ValueError as error:
         wrong_usage(f"--size: {error}")
+    check_reads(program, undecided(program), {**sizes, **values})
     return sizes, values
 
 

@@ -260,6 +260,7 @@ class Code(enum.Enum):
     SIZE_UNKNOWN = enum.auto()
     VARIANT_UNKNOWN = enum.auto()
     SIZE_RANGE = enum.auto()
+    INDEX_AT_LAUNCH = enum.auto()
     INTEGER_RANGE = enum.auto()
     OUTPUT_NOT_ALLOCATED = enum.auto()
     NO_DRIVER = enum.auto()

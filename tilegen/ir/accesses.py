@@ -6,7 +6,7 @@ equation reads at points that no output takes in is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.ir.inequalities import Alternatives, Linear, both, compared, opposite
@@ -39,8 +39,9 @@ _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="
 class Access:
     """One dimension of a read. Variables are axes, with primes where a fold runs over one that is in use outside it.
 
-    variables: those at hand, and their extents. relations, conditions: what holds at every position that is read. exact:
-    nothing that limits the positions is left out but conditions that are no inequalities.
+    variables: those at hand, and their extents. splits: (whole, outer part, inner part, its extent), of variables.
+    conditions: what holds at every position that is read; those that are no inequalities are left out. exact: no others
+    are.
     """
 
     tensor: str
@@ -49,9 +50,29 @@ class Access:
     index: Linear
     written: Affine
     variables: tuple[tuple[str, Poly], ...]
-    relations: tuple[Linear, ...]
+    splits: tuple[tuple[str, str, str, Poly], ...]
     conditions: tuple[Alternatives, ...]
     exact: bool
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        """The variables that say where: those of the index, and those that conditions tie to them."""
+        names = dict.fromkeys(v for v, _ in self.index.terms)
+        groups = [{v for v, _ in x.terms} for x in self._members]
+        while more := [g for g in groups if g & names.keys() and not g <= names.keys()]:
+            names |= dict.fromkeys(sorted(more[0]))
+        return tuple(names)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The sizes and scalars that decide where it leads."""
+        extents = dict(self.variables)
+        polys = [self.extent, self.index.offset, *(extents[v] for v in self.involved)]
+        return frozenset[str]().union(*(p.symbols for p in (*polys, *(x.offset for x in self._members))))
+
+    @property
+    def _members(self) -> list[Linear]:
+        return [x for c in self.conditions for alternative in c for x in alternative]
 
 
 @dataclass(frozen=True)
@@ -177,7 +198,7 @@ class _Walk:
         for axis in e.axes:
             atoms = set(self.tree.atoms(axis))
             env = {a: x for a, x in env.items() if a == axis or not atoms & set(self.tree.atoms(a))}
-            taken = [v for v in used if atoms & set(self.tree.atoms(v.rstrip("'")))]
+            taken = [v for v in used if atoms & set(self.tree.atoms(_axis(v)))]
             env[axis] = Linear.variable(axis + "'" * max((v.count("'") + 1 for v in taken), default=0))
         inside = self._limited(replace(place, env=env), (*place.env, *e.axes), e.axes)
         for arg in e.args:
@@ -205,7 +226,9 @@ class _Walk:
                 self.seen.add(key)
                 self.expression(definition.value, inner)
 
-    def _entered(self, place: _Place, brackets: tuple[str, ...], axes: tuple[str, ...], at: tuple[Index, ...]) -> _Place:
+    def _entered(
+        self, place: _Place, brackets: tuple[str, ...], axes: tuple[str, ...], at: tuple[Index, ...]
+    ) -> _Place:
         """Inside of what has these brackets and axes, read at an index."""
         env: dict[str, Linear | None] = {a: self.axis(a, place) for a in axes}
         for axis, part in zip(brackets, at, strict=True):
@@ -223,43 +246,34 @@ class _Walk:
             self.indexed(part.table, part.index, place)
 
     def indexed(self, tensor: str, at: tuple[Index, ...], place: _Place) -> None:
-        for n, (extent, part) in enumerate(zip(self.declared.tensors[tensor].dims, at, strict=True)):
+        dims = self.declared.tensors[tensor].dims if tensor in self.declared.tensors else ()
+        for n, (extent, part) in enumerate(zip(dims, at, strict=False)):
             index = self.linear(part, place) if isinstance(part, Affine) else None
             if isinstance(part, Affine) and index is not None:
                 self.note(tensor, n, extent, index, part, place)
 
     def note(self, tensor: str, n: int, extent: Poly, index: Linear, part: Affine, place: _Place) -> None:
         used = place.used() | {v for v, _ in index.terms}
-        relations, exact = self._related(used)
-        sizes = tuple((v, self.declared.axes[v.rstrip("'")].extent) for v in sorted(used))
-        access = Access(
-            tensor, n, extent, index, part, sizes, tuple(relations), place.conditions, place.exact and exact
-        )
+        splits = self._splits(used)
+        sizes = tuple((v, self.declared.axes[_axis(v)].extent) for v in sorted(used))
+        access = Access(tensor, n, extent, index, part, sizes, tuple(splits), place.conditions, place.exact)
         self.found[access] = None
 
-    def _related(self, used: set[str]) -> tuple[list[Linear], bool]:
-        """That a split axis is made of its parts, where both are in use; parts that this takes join `used`. Whether
-        that is all there is to say of them: where a part's extent is a size it is no inequality."""
-        relations: list[Linear] = []
-        exact, done = True, set[str]()
-        while more := [v for v in sorted(used) if v not in done]:
+    def _splits(self, used: set[str]) -> list[tuple[str, str, str, Poly]]:
+        """Split axes of which parts are in use too; the parts that give them join `used`."""
+        splits: list[tuple[str, str, str, Poly]] = []
+        done: set[str] = set()
+        while more := sorted(used - done):
             for v in more:
                 done.add(v)
-                name, primes = v.rstrip("'"), v[len(v.rstrip("'")) :]
-                split = self.declared.axes[name].split
-                atoms = set(self.tree.atoms(name))
-                meeting = [w for w in used if w != v and w.rstrip("'") + primes == w]
-                if split is None or not any(atoms & set(self.tree.atoms(w.rstrip("'"))) for w in meeting):
-                    continue
-                unit = self.declared.axes[split.inner].extent.constant
-                if unit is None:
-                    exact = False
-                    continue
-                outer, inner = split.outer + primes, split.inner + primes
-                used |= {outer, inner}
-                same = Linear.of({v: 1, outer: -unit, inner: -1}, Poly())
-                relations += [same, Linear((), Poly()).plus(same, -1)]
-        return relations, exact
+                name = _axis(v)
+                primes, split = v[len(name) :], self.declared.axes[name].split
+                parts = {p + primes for p in self.tree.inside(name)}
+                if split is not None and parts & used:
+                    outer, inner = split.outer + primes, split.inner + primes
+                    used |= {outer, inner}
+                    splits.append((v, outer, inner, self.declared.axes[split.inner].extent))
+        return splits
 
     # ---- forms ----
 
@@ -272,7 +286,7 @@ class _Walk:
         for other, at in place.env.items():
             if atoms & set(self.tree.atoms(other)):
                 v = at.terms[0][0] if at is not None and len(at.terms) == 1 else ""
-                if at is None or at != Linear.variable(v) or v.rstrip("'") != other:
+                if at is None or at != Linear.variable(v) or _axis(v) != other:
                     return None
                 found.add(v[len(other) :])
         return Linear.variable(name + found.pop()) if len(found) == 1 else None
@@ -294,9 +308,9 @@ class _Walk:
             a, b = (self.truth(x, wanted, place) for x in e.args)
             return both(a, b) if (e.op == "and") == wanted else a + b
         if isinstance(e, Apply) and e.op in _COMPARE:
-            a, b = (self.number(x, place) for x in e.args)
-            if a is not None and b is not None:
-                found = compared(a.plus(b, -1), _COMPARE[e.op])
+            left, right = (self.number(x, place) for x in e.args)
+            if left is not None and right is not None:
+                found = compared(left.plus(right, -1), _COMPARE[e.op])
                 return found if wanted else opposite(found)
         if isinstance(e, Number):
             return ((),) if bool(e.value) == wanted else ()
@@ -309,7 +323,7 @@ class _Walk:
                 return self.axis(axis, place)
             case Symbol(name) if not e.dtype.is_float:
                 return Linear((), Poly.symbol(name))
-            case Number(value) if value == int(value):
+            case Number(value) if float(value).is_integer():
                 return Linear((), Poly.const(int(value)))
             case Apply("add" | "sub", (left, right)):
                 a, b = self.number(left, place), self.number(right, place)
@@ -326,3 +340,5 @@ def _guard(guard: Guard) -> Alternatives:
     return compared(Linear((), guard.left - guard.right), guard.op)
 
 
+def _axis(variable: str) -> str:
+    return variable.rstrip("'")

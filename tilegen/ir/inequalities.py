@@ -94,7 +94,7 @@ class Symbols:
 
     scalars: Mapping[str, tuple[int | None, int | None]]
 
-    def never(self, conditions: Iterable[Poly]) -> bool:
+    def never(self, conditions: Sequence[Poly]) -> bool:
         """Whether conditions, each to be >= 0, fail together whatever the sizes and scalars are."""
         system = [Linear.of({_name(m): c for m, c in p.terms if m}, Poly.const(_constant(p))) for p in conditions]
         monomials = {m for p in conditions for m, _ in p.terms if m}
@@ -131,9 +131,9 @@ class Symbols:
         free = {s for s in condition.symbols & self.scalars.keys() if s not in shifts}
         grows = any(c > 0 and m and not self.scalars.keys() & set(m) for m, c in condition.terms)
         for m, c in condition.substituted(shifts).terms:
-            if not grows or any(s not in self.scalars for s in m):
-                if c < 0 or free & set(m):
-                    return False
+            counts = not grows or not self.scalars.keys() >= set(m)  # what grows outweighs scalars alone
+            if counts and (c < 0 or free & set(m)):
+                return False
         return True
 
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from tilegen.diagnostics.catalogue import Code, fail, fault
 from tilegen.diagnostics.core import Diagnostic, TilegenError
+from tilegen.ir.accesses import Access
+from tilegen.ir.outside import undecided
 from tilegen.ir.plan import Plan
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.variants import asked, asked_alignments, dense_alignments, taken
@@ -27,6 +29,7 @@ from tilegen.runtime.binding import output_shapes, resolve
 from tilegen.runtime.executable import Executable, Memory, Numbers
 from tilegen.runtime.forms import NUMBERS, Form, recogniser, signature
 from tilegen.runtime.launch import DealtLaunch, GpuLaunch, Mover
+from tilegen.runtime.reads import check_reads
 from tilegen.runtime.recent import Recent
 from tilegen.runtime.variants import Artefacts, Variant, build_all
 
@@ -121,6 +124,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<tilegen kernel {self.program.title}: {', '.join(self._tensors)}>"
+
+    @cached_property
+    def _undecided(self) -> tuple[Access, ...]:
+        return undecided(self.program)
 
     @property
     def name(self) -> str:
@@ -362,6 +369,7 @@ class Kernel:
                 fail(Code.SIZE_UNKNOWN, size.span, size=size.name)
         given = {name: n for name, n in request.numbers.items() if name in self._scalars}
         scalars = scalar_values(self.program, sizes, given)
+        check_reads(self.program, self._undecided, {**sizes, **scalars})
         made = self._dense_alignments({**sizes, **scalars})  # for outputs that are not given
         values = {**sizes, **scalars, **made, **self._alignments(request.views)}
         executable = self._executables[self._chosen(values)]

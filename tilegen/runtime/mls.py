@@ -13,10 +13,12 @@ from tilegen.diagnostics.core import Diagnostic, TilegenError
 from tilegen.emulate.mls import Report, launch
 from tilegen.ir.deal import items_of, starts_fault
 from tilegen.ir.mls_plan import MlsOperation, MlsPlan
+from tilegen.ir.outside import undecided
 from tilegen.ir.plan import For, If, StoreRows
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import evaluate
 from tilegen.runtime.arrays import describe
+from tilegen.runtime.reads import check_reads
 from tilegen.runtime.sequences import describe_fault
 from tilegen.runtime.sizes import infer_sizes
 from tilegen.syntax.span import Span
@@ -53,6 +55,7 @@ def run(
     values = infer_sizes(plan.tensors, {name: describe(a) for name, a in arrays.items()}, whole, spans)
     if all(array.size == 0 for array in outputs.values()):
         return None
+    check_reads(program, undecided(program), {**numbers, **values})
     if faults := tuple(dict.fromkeys(_misplaced(plan, arrays, spans))):
         raise TilegenError(faults)
     given: dict[str, Array | int | float] = dict(arrays)

@@ -19,6 +19,7 @@ from tilegen.checks.paths import Paths
 from tilegen.checks.trials import trials, with_ctas
 from tilegen.diagnostics.core import Diagnostic
 from tilegen.ir import plan as ir
+from tilegen.ir.outside import Outside, undecided
 from tilegen.ir.tile import TileProgram
 from tilegen.ir.uniform import evaluate
 
@@ -51,12 +52,18 @@ def chosen(
     plan: ir.Plan, program: TileProgram, paths: Paths, numbers: Numbers
 ) -> Iterator[tuple[Mapping[str, int], list[int]]]:
     """Few of the trials, with the CTAs to run: each size takes each of its values in one of them, in one all are
-    several blocks, and each loop and branch that any goes into is gone into. Numbers that scalars may not have are left
-    out. A CTA has two items, which show what one leaves behind. Where all CTAs do the same for other heads or batches,
-    which the first trial tells apart, the last one is run for all."""
+    several blocks, and each loop and branch that any goes into is gone into. Numbers that no launch has are left
+    out: those that scalars may not have, and with which an index leaves its dimension. A CTA has two items, which
+    show what one leaves behind. Where all CTAs do the same for other heads or batches, which the first trial
+    tells apart, the last one is run for all."""
     rules = {s.name: s.constraint for s in program.scalars if s.constraint is not None}
+    outside, reads = Outside(program.scalars), undecided(program)
     tried = list(trials(plan))
-    of_launches = [t for t in tried if all(rule.holds(t[n]) for n, rule in rules.items() if n in t)]
+    of_launches = [
+        t
+        for t in tried
+        if all(rule.holds(t[n]) for n, rule in rules.items() if n in t) and not any(outside.at(r, t) for r in reads)
+    ]
     every = [with_ctas(plan, trial, TWO_ITEMS) for trial in of_launches or tried]
     left, once = set(paths.forks), dict.fromkeys(_repeated(every), 1)
     for number, trial in enumerate(_by_values(plan, every)):

@@ -198,4 +198,10 @@ ENTRIES = (
         ("pass a value that is {constraint}", "change the constraint, if the equations allow it"),
         "a constraint on a scalar is relied upon when the kernel is made, so it is checked at every launch",
     ),
+    Entry(
+        Code.INDEX_AT_LAUNCH,
+        "with {numbers} an index of {name} leaves its dimension {dimension} at a position of the domain",
+        ("pass other arrays or scalars", "leave those positions out in the spec: {clause}"),
+        "whether an index stays inside is checked at the launch where sizes or scalars decide it",
+    ),
 )

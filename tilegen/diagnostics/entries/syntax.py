@@ -124,9 +124,9 @@ ENTRIES = (
     ),
     Entry(
         Code.INDEX_RANGE,
-        "this index of {name} leaves its dimension",
-        ("make the axis shorter or the dimension longer", "limit the axis by a `domain` statement"),
-        "an input has no value outside its dimensions",
+        "this index of {name} leaves its dimension {dimension} at a position of the domain",
+        ("leave those positions out: {clause}", "make the axis shorter or the dimension longer"),
+        "an input has no value outside its dimensions, and only inequalities of positions keep an index inside",
     ),
     Entry(
         Code.LOOKUP_TYPE, "positions are looked up in integer tensors, and {name} is none", ("declare {name} as i32",)

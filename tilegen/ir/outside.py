@@ -1,0 +1,157 @@
+"""Whether a read can leave its dimension at a position of the domain: never, surely, or for some sizes and scalars.
+
+What is asked is whether the axes' extents, the inequalities of the domain and an index below 0, or past the end, can
+hold together. Conditions that are no inequalities are taken to hold: they keep no index inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilegen.ir.accesses import Access, Declarations, accesses
+from tilegen.ir.inequalities import Alternatives, Linear, Symbols, eliminated, position
+from tilegen.ir.poly import Poly
+from tilegen.ir.tile import Scalar, TileProgram
+
+_Point = dict[str, Poly]
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """An access that leaves its dimension: at which positions, in words, and what its index is there."""
+
+    access: Access
+    at: str
+    index: str
+    below: bool
+
+    @property
+    def place(self) -> str:
+        """What the index is, and where."""
+        return f"{self.index} at {self.at}" if self.at else self.index
+
+    @property
+    def clause(self) -> str:
+        """A `domain` statement that leaves those positions out."""
+        index = self.access.index
+        axes = ", ".join(dict.fromkeys(v.rstrip("'") for v, _ in index.terms))
+        bound = f"{index} >= 0" if self.below else f"{index} < {self.access.extent}"
+        return f"`domain {axes}: {bound}`" if axes else f"`{bound}`"
+
+
+class Outside:
+    """The judgement on the reads of a program with these scalars."""
+
+    def __init__(self, scalars: Iterable[Scalar]) -> None:
+        self.symbols = Symbols({s.name: _limits(s) for s in scalars if not s.dtype.is_float})
+
+    def surely(self, access: Access) -> Leaving | None:
+        """Where it leaves its dimension whatever the scalars are, if sizes are large enough."""
+        return self._first(access, None) if access.exact else None
+
+    def possible(self, access: Access) -> bool:
+        """Whether it leaves its dimension for some sizes and scalars, as far as is known."""
+        return any(self._search(access, goal, None, False) is not None for _, goal in _goals(access))
+
+    def at(self, access: Access, values: Mapping[str, int]) -> Leaving | None:
+        """Where it leaves its dimension with these sizes and scalars; None too where that is not found, as where it
+        takes a size that is not among them (the length of a sequence)."""
+        return self._first(access, values) if access.exact else None
+
+    def _first(self, access: Access, values: Mapping[str, int] | None) -> Leaving | None:
+        for below, goal in _goals(access):
+            found = self._search(access, goal, values, True)
+            if found is not None:
+                named = {v.rstrip("'"): found[v] for v in access.involved if v in found}
+                at = ", ".join(f"{axis} = {p}" for axis, p in named.items())
+                index = access.index.at(values or {})
+                total = index.offset
+                for v, factor in index.terms:
+                    total = total + found.get(v, Poly.symbol(v.rstrip("'"))) * factor
+                return Leaving(access, at, str(total), below)
+        return None
+
+    def _search(self, access: Access, goal: Linear, values: Mapping[str, int] | None, sure: bool) -> _Point | None:
+        """A position at which the goal is met, {} where only that there is one is known; None if there is none. sure:
+        there is for all scalars and for large sizes, otherwise there may be."""
+        start = [goal]
+        for whole, outer, inner, extent in access.splits:
+            unit = Linear((), extent).at(values or {}).offset.constant
+            if unit is not None:
+                same = Linear.of({whole: 1, outer: -unit, inner: -1}, Poly())
+                start += [same, Linear((), Poly()).plus(same, -1)]
+            elif sure:
+                return None  # the product of a size and a position
+        for variable, extent in access.variables:
+            start += [Linear.variable(variable), Linear(((variable, -1),), extent - 1)]
+        indexed = [v for v, _ in access.index.terms]
+        order = [v for v, _ in access.variables if v not in indexed] + indexed
+        high = frozenset(v for v, factor in goal.terms if factor > 0)
+        if values is None:
+            return self._met(start, access.conditions, order, high, sure)
+        conditions = tuple(tuple(tuple(x.at(values) for x in a) for a in c) for c in access.conditions)
+        system = [x.at(values) for x in start]
+        if any(x.offset.symbols for x in (*system, *(x for c in conditions for a in c for x in a))):
+            return None
+        return self._met(system, conditions, order, high, sure)
+
+    def _met(
+        self,
+        system: list[Linear],
+        conditions: tuple[Alternatives, ...],
+        order: list[str],
+        high: frozenset[str],
+        sure: bool,
+    ) -> _Point | None:
+        stages = eliminated(system, order, dark=False)
+        if stages is not None and self.symbols.never([x.offset for x in stages[-1]]):
+            return None
+        if conditions:
+            first, *others = conditions
+            for alternative in first:
+                found = self._met([*system, *alternative], tuple(others), order, high, sure)
+                if found is not None:
+                    return found
+            return None
+        if not sure:
+            return {}
+        known = not any(x.offset.symbols for x in system)
+        stages = stages if known else eliminated(system, order, dark=True)
+        if stages is None or not all(self.symbols.sure(x.offset) for x in stages[-1]):
+            return None
+        found = position(stages, order, high, self.symbols)
+        return found if found is not None or known else {}
+
+
+def undecided(program: TileProgram) -> tuple[Access, ...]:
+    """The reads that leave their dimension or not as a launch's sizes and scalars have it."""
+    outside = Outside(program.scalars)
+    return tuple(a for a in accesses(declared(program)) if outside.possible(a))
+
+
+def declared(program: TileProgram) -> Declarations:
+    return Declarations(
+        {a.name: a for a in program.axes},
+        {t.name: t for t in program.tensors},
+        {m.name: m for m in program.moves},
+        {d.name: d for d in program.definitions},
+        program.domain,
+    )
+
+
+def _goals(access: Access) -> tuple[tuple[bool, Linear], ...]:
+    """That an index is below 0, and that it is past the end."""
+    below = Linear((), Poly.const(-1)).plus(access.index, -1)
+    return (True, below), (False, access.index.moved(-access.extent))
+
+
+def _limits(scalar: Scalar) -> tuple[int | None, int | None]:
+    """The least and the greatest that it may be."""
+    c = scalar.constraint
+    if c is None or not math.isfinite(c.bound):
+        return None, None
+    least = {">": math.floor(c.bound) + 1, ">=": math.ceil(c.bound), "==": math.ceil(c.bound)}.get(c.op)
+    greatest = {"<": math.ceil(c.bound) - 1, "<=": math.floor(c.bound), "==": math.floor(c.bound)}.get(c.op)
+    return least, greatest
