@@ -231,9 +231,17 @@ def _choices(
         every = range(least, greatest + 1)
         yield from map(Poly.const, reversed(every) if high else every)
         return
-    ends = [rest if high else -rest for rest, f in (upper if high else lower) if f == 1]
+    ends = [_end(rest, f, high) for rest, f in (upper if high else lower)]
     for end in ends:
-        others = [e - end if high else end - e for e in ends]
-        if len(ends) == len(upper if high else lower) and all(map(symbols.sure, others)):
+        if end is not None and all(e is not None and symbols.sure(e - end if high else end - e) for e in ends):
             yield end
             return
+
+
+def _end(rest: Poly, factor: int, high: bool) -> Poly | None:
+    """The whole number that a bound stops at."""
+    if factor == 1:
+        return rest if high else -rest
+    if rest.constant is None:
+        return None
+    return Poly.const(rest.constant // factor if high else -(rest.constant // factor))

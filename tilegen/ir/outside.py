@@ -33,12 +33,14 @@ class Leaving:
         return f"{self.index} at {self.at}" if self.at else self.index
 
     @property
-    def clause(self) -> str:
-        """A `domain` statement that leaves those positions out."""
+    def remedy(self) -> str:
+        """What leaves those positions out."""
         index = self.access.index
         axes = ", ".join(dict.fromkeys(v.rstrip("'") for v, _ in index.terms))
         bound = f"{index} >= 0" if self.below else f"{index} < {self.access.extent}"
-        return f"`domain {axes}: {bound}`" if axes else f"`{bound}`"
+        if not axes:
+            return f"read a position from 0 to {self.access.extent - 1}"
+        return f"leave those positions out: `domain {axes}: {bound}`"
 
 
 class Outside:
@@ -87,7 +89,9 @@ class Outside:
         for variable, extent in access.variables:
             start += [Linear.variable(variable), Linear(((variable, -1),), extent - 1)]
         indexed = [v for v, _ in access.index.terms]
-        order = [v for v, _ in access.variables if v not in indexed] + indexed
+        members = [*start, *(x for c in access.conditions for a in c for x in a)]
+        factors = {v: max((abs(x.factor(v)) for x in members), default=0) for v, _ in access.variables}
+        order = sorted((v for v in factors if v not in indexed), key=factors.__getitem__) + indexed
         high = frozenset(v for v, factor in goal.terms if factor > 0)
         if values is None:
             return self._met(start, access.conditions, order, high, sure)

@@ -26,7 +26,7 @@ def check_reads(program: TileProgram, undecided: Iterable[Access], numbers: Mapp
             faults.append(
                 fault(
                     Code.INDEX_AT_LAUNCH, access.written.span, got=found.place, wanted=wanted, numbers=said,
-                    name=access.tensor, dimension=access.dimension, clause=found.clause,
+                    name=access.tensor, dimension=access.dimension, remedy=found.remedy,
                 )
             )  # fmt: skip
     if faults:

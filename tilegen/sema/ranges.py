@@ -24,5 +24,5 @@ def check_ranges(scope: Scope, clauses: Sequence[Clause]) -> None:
         noted.add(span)
         scope.faults.add(
             Code.INDEX_RANGE, span, got=found.place, wanted=f"0 to {access.extent - 1}",
-            notes=scope.declared(access.tensor), name=access.tensor, dimension=access.dimension, clause=found.clause,
+            notes=scope.declared(access.tensor), name=access.tensor, dimension=access.dimension, remedy=found.remedy,
         )  # fmt: skip

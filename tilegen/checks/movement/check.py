@@ -40,7 +40,10 @@ def check_movement(plan: ir.Plan, program: TileProgram) -> Judgement:
     """What is wrong with the tiles that a verified plan moves, and with what becomes of them."""
     declared = Declared(program, plan.target)
     movement = Movement(plan, declared)
-    for symbols, run in chosen(plan, program, Paths(plan, movement.numbers), movement.numbers):
+    numbers = list(chosen(plan, program, Paths(plan, movement.numbers), movement.numbers))
+    if not numbers:
+        movement.found.unknown["sizes and scalars at which every index stays in its dimension"] = None
+    for symbols, run in numbers:
         ctas = evaluate(plan.grid, symbols)
         movement.run(symbols, run, ctas)
         if ctas <= MOST_CTAS:
@@ -59,12 +62,11 @@ def chosen(
     rules = {s.name: s.constraint for s in program.scalars if s.constraint is not None}
     outside, reads = Outside(program.scalars), undecided(program)
     tried = list(trials(plan))
-    of_launches = [
-        t
-        for t in tried
-        if all(rule.holds(t[n]) for n, rule in rules.items() if n in t) and not any(outside.at(r, t) for r in reads)
-    ]
-    every = [with_ctas(plan, trial, TWO_ITEMS) for trial in of_launches or tried]
+    lawful = [t for t in tried if all(rule.holds(t[n]) for n, rule in rules.items() if n in t)] or tried
+    of_launches = [t for t in lawful if not any(outside.at(read, t) for read in reads)]
+    if not of_launches:
+        return
+    every = [with_ctas(plan, trial, TWO_ITEMS) for trial in of_launches]
     left, once = set(paths.forks), dict.fromkeys(_repeated(every), 1)
     for number, trial in enumerate(_by_values(plan, every)):
         ctas = evaluate(plan.grid, trial)

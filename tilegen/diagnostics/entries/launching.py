@@ -201,7 +201,7 @@ ENTRIES = (
     Entry(
         Code.INDEX_AT_LAUNCH,
         "with {numbers} an index of {name} leaves its dimension {dimension} at a position of the domain",
-        ("pass other arrays or scalars", "leave those positions out in the spec: {clause}"),
+        ("pass other arrays or scalars", "in the spec, {remedy}"),
         "whether an index stays inside is checked at the launch where sizes or scalars decide it",
     ),
 )

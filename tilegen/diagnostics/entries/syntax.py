@@ -125,7 +125,7 @@ ENTRIES = (
     Entry(
         Code.INDEX_RANGE,
         "this index of {name} leaves its dimension {dimension} at a position of the domain",
-        ("leave those positions out: {clause}", "make the axis shorter or the dimension longer"),
+        ("{remedy}", "make the axis shorter or the dimension longer"),
         "an input has no value outside its dimensions, and only inequalities of positions keep an index inside",
     ),
     Entry(
