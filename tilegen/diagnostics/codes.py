@@ -260,7 +260,6 @@ class Code(enum.Enum):
     SIZE_UNKNOWN = enum.auto()
     VARIANT_UNKNOWN = enum.auto()
     SIZE_RANGE = enum.auto()
-    INDEX_AT_LAUNCH = enum.auto()
     INTEGER_RANGE = enum.auto()
     OUTPUT_NOT_ALLOCATED = enum.auto()
     NO_DRIVER = enum.auto()
@@ -270,6 +269,7 @@ class Code(enum.Enum):
     SCALAR_MISSING = enum.auto()
     SCALAR_VALUE = enum.auto()
     SCALAR_CONSTRAINT = enum.auto()
+    INDEX_AT_LAUNCH = enum.auto()
     # emulation
     PTX_SYNTAX = enum.auto()
     PTX_UNKNOWN_INSTRUCTION = enum.auto()

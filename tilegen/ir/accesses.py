@@ -87,7 +87,8 @@ class Declarations:
 
 
 def accesses(declared: Declarations) -> tuple[Access, ...]:
-    """Each read of an input once for each set of conditions that it stands under."""
+    """Each read of an input once for each set of conditions that it stands under, but for dimensions that an axis of
+    their own extent runs along."""
     walk = _Walk(declared)
     for definition in declared.definitions.values():
         if definition.output:
@@ -253,6 +254,9 @@ class _Walk:
                 self.note(tensor, n, extent, index, part, place)
 
     def note(self, tensor: str, n: int, extent: Poly, index: Linear, part: Affine, place: _Place) -> None:
+        alone = index.terms[0][0] if len(index.terms) == 1 else ""
+        if index == Linear.variable(alone) and self.declared.axes[_axis(alone)].extent == extent:
+            return  # an axis that ends with its dimension
         used = place.used() | {v for v, _ in index.terms}
         splits = self._splits(used)
         sizes = tuple((v, self.declared.axes[_axis(v)].extent) for v in sorted(used))
