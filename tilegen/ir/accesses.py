@@ -132,17 +132,19 @@ class _Walk:
 
     def clause(self, clause: Clause) -> None:
         """What conditions read, where no other one decides already."""
+        if all(isinstance(m, Affine) for alternative in clause.alternatives for m in alternative):
+            return
         start = _Place({a: Linear.variable(a) for a in clause.axes})
         for other in self.declared.domain:
             if other is not clause and self._speaks(other, clause.axes):
                 start = self._with(start, other)
         if clause.guard is not None:
             start = start.under(_guard(clause.guard))
-        for n, alternative in enumerate(clause.alternatives):
+        settled = [a for a in clause.alternatives if all(isinstance(m, Affine) for m in a)]
+        for alternative in settled:  # where one of them holds, the others do not matter
+            start = start.under(opposite((tuple(self._members(alternative, start)),)))
+        for alternative in clause.alternatives:
             place = start.under((tuple(self._members(alternative, start)),))
-            for m, other_one in enumerate(clause.alternatives):
-                if m != n and all(isinstance(x, Affine) for x in other_one):
-                    place = place.under(opposite((tuple(self._members(other_one, start)),)))
             for member in alternative:
                 if not isinstance(member, Affine):
                     self.expression(member, place)

@@ -7,7 +7,7 @@ hold together. Conditions that are no inequalities are taken to hold: they keep 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilegen.ir.accesses import Access, Declarations, accesses
@@ -16,6 +16,7 @@ from tilegen.ir.poly import Poly
 from tilegen.ir.tile import Scalar, TileProgram
 
 _Point = dict[str, Poly]
+MOST = 300  # combinations of alternatives that are looked at
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class Outside:
         for below, goal in _goals(access):
             found = self._search(access, goal, values, True)
             if found is not None:
-                named = {v.rstrip("'"): found[v] for v in access.involved if v in found}
+                named: dict[str, Poly] = {}
+                for v in access.involved:
+                    if v in found:  # the first of its axis: the others are of folds around it
+                        named.setdefault(v.rstrip("'"), found[v])
                 at = ", ".join(f"{axis} = {p}" for axis, p in named.items())
                 index = access.index.at(values or {})
                 total = index.offset
@@ -76,8 +80,8 @@ class Outside:
         return None
 
     def _search(self, access: Access, goal: Linear, values: Mapping[str, int] | None, sure: bool) -> _Point | None:
-        """A position at which the goal is met, {} where only that there is one is known; None if there is none. sure:
-        there is for all scalars and for large sizes, otherwise there may be."""
+        """A position at which the goal is met. sure: for all scalars and for large sizes; otherwise {} where there may
+        be one."""
         start = [goal]
         for whole, outer, inner, extent in access.splits:
             unit = Linear((), extent).at(values or {}).offset.constant
@@ -93,40 +97,45 @@ class Outside:
         factors = {v: max((abs(x.factor(v)) for x in members), default=0) for v, _ in access.variables}
         order = sorted((v for v in factors if v not in indexed), key=factors.__getitem__) + indexed
         high = frozenset(v for v, factor in goal.terms if factor > 0)
-        if values is None:
-            return self._met(start, access.conditions, order, high, sure)
-        conditions = tuple(tuple(tuple(x.at(values) for x in a) for a in c) for c in access.conditions)
-        system = [x.at(values) for x in start]
-        if any(x.offset.symbols for x in (*system, *(x for c in conditions for a in c for x in a))):
-            return None
-        return self._met(system, conditions, order, high, sure)
+        conditions = access.conditions
+        if values is not None:
+            conditions = tuple(tuple(tuple(x.at(values) for x in a) for a in c) for c in conditions)
+            start = [x.at(values) for x in start]
+            if any(x.offset.symbols for x in (*start, *(x for c in conditions for a in c for x in a))):
+                return None
+        return _Search(self.symbols, order, high, sure, iter(range(MOST))).met(start, conditions)
 
-    def _met(
-        self,
-        system: list[Linear],
-        conditions: tuple[Alternatives, ...],
-        order: list[str],
-        high: frozenset[str],
-        sure: bool,
-    ) -> _Point | None:
-        stages = eliminated(system, order, dark=False)
+
+@dataclass(frozen=True)
+class _Search:
+    """For a position at which inequalities hold, and of each condition one alternative. steps: that may be taken, as
+    conditions can be combined in too many ways."""
+
+    symbols: Symbols
+    order: list[str]
+    high: frozenset[str]
+    sure: bool
+    steps: Iterator[int]
+
+    def met(self, system: list[Linear], conditions: tuple[Alternatives, ...]) -> _Point | None:
+        """A position, {} where there may be one and it is not looked for, or is one without words for it.
+        None: there is none, or none that is sure."""
+        if next(self.steps, None) is None:
+            return None if self.sure else {}
+        stages = eliminated(system, self.order, dark=False)
         if stages is not None and self.symbols.never([x.offset for x in stages[-1]]):
             return None
         if conditions:
-            first, *others = conditions
-            for alternative in first:
-                found = self._met([*system, *alternative], tuple(others), order, high, sure)
-                if found is not None:
-                    return found
-            return None
-        if not sure:
+            found = (self.met([*system, *alternative], conditions[1:]) for alternative in conditions[0])
+            return next((f for f in found if f is not None), None)
+        if not self.sure:
             return {}
         known = not any(x.offset.symbols for x in system)
-        stages = stages if known else eliminated(system, order, dark=True)
+        stages = stages if known else eliminated(system, self.order, dark=True)
         if stages is None or not all(self.symbols.sure(x.offset) for x in stages[-1]):
             return None
-        found = position(stages, order, high, self.symbols)
-        return found if found is not None or known else {}
+        found_at = position(stages, self.order, self.high, self.symbols)
+        return found_at if found_at is not None or known else {}
 
 
 def undecided(program: TileProgram) -> tuple[Access, ...]:
