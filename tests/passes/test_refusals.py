@@ -246,10 +246,14 @@ CASES: list[tuple[Code, str, str]] = [
         "a[m, k]",
     ),
     (Code.TOO_MANY_DIRECTIONS, NEAREST, "c[n, d]"),
-    (Code.INDEX_NOT_AFFINE_UNIT, over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[i, 2 * j]"), "2 * j"),
     (
         Code.INDEX_NOT_AFFINE_UNIT,
-        over_rows("Y[i] = max[j](x[i, j] + W[j + 1])", "input W: f32[N] output Y: f32[M]").replace(
+        over_rows("Y[i] = max[j](x[i, j])", tile="x[i, j] = X[i, 2 * j]").replace("T[M, N]", "T[M, 2 * N]"),
+        "2 * j",
+    ),
+    (
+        Code.INDEX_NOT_AFFINE_UNIT,
+        over_rows("Y[i] = max[j](x[i, j] + W[j + 1])", "input W: f32[2 * N] output Y: f32[M]").replace(
             "W[j + 1]", "W[2 * j]"
         ),
         "W[2 * j]",
