@@ -71,8 +71,10 @@ def test_parts_whose_extent_is_a_size_are_judged_at_the_launch(C: int, leaves: b
         check_reads(program, undecided(program), {"N": 3, "C": C})
 
 
-def test_lengths_of_sequences_are_not_judged() -> None:
-    text = """kernel k { size B, S scalar l: i32 = 1 input cu: i32[B + 1] input X: f32[B, S] output Y: f32[B, S]
-        ragged S over B by cu Y[b, i] = X[b, i - l] }"""
+def test_lengths_of_sequences_do_not_keep_other_axes_from_being_judged() -> None:
+    text = """kernel k { size B, S, N scalar l: i32 = 1 input cu: i32[B + 1] input X: f32[B, S, N]
+        output Y: f32[B, S, N] ragged S over B by cu axis b in B, i in S, n in N Y[b, i, n] = X[b, i, n - l] }"""
     program = load(Source("spec.tile", text), {})
-    check_reads(program, undecided(program), {"B": 2, "S": [3, 4], "l": 1})
+    check_reads(program, undecided(program), {"B": 2, "S": [3, 4], "N": 8, "l": 0})
+    with pytest.raises(TilegenError, match="-1 at n = 0"):
+        check_reads(program, undecided(program), {"B": 2, "S": [3, 4], "N": 8, "l": 1})

@@ -135,6 +135,7 @@ ELSEWHERE = {  # tested in the named file
     Code.TOO_DEEP: "../syntax/test_recovery.py",
     Code.UNKNOWN_PARAMETER: "test_params.py", Code.UNEXPECTED_END: "../syntax/test_recovery.py",
     Code.EMPTY_FILE: "test_loading.py", Code.NOT_ASCII: "../syntax/test_recovery.py",
+    Code.INDEX_OF_SEQUENCE: "test_ranges.py",
 }  # fmt: skip
 
 

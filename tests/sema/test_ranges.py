@@ -106,3 +106,24 @@ def test_parts_of_an_axis_say_where_it_is() -> None:
     assert [d.got for d in reported(BLOCKS.replace(", C", "") % (64, 64, 64, 64, 65))] == ["-1 at i = 64"]
     (found,) = undecided(loaded(BLOCKS % ("C", "C", "C", "C", 1)))  # a product of a size and a position
     assert found.symbols == {"N", "C"}
+
+
+RAGGED = """kernel k { size B, S scalar l: i32 >= %s = 1 input cu: i32[B + 1] input X: f32[B, S]
+    output Y: f32[B, S] else 0 ragged S over B by cu axis b in B, i in S domain i: %s Y[b, i] = X[b, i - l] }"""
+
+
+@pytest.mark.parametrize(
+    ("least", "domain", "code"),
+    [
+        ("0", "i >= l", None),
+        ("-1", "i >= l", "INDEX_OF_SEQUENCE"),  # i + 1 for the last i
+        ("0", "i < 4", "INDEX_OF_SEQUENCE"),
+        ("1", "i < 4", "INDEX_RANGE"),
+    ],
+)
+def test_lengths_of_sequences_are_no_launchs_to_judge(least: str, domain: str, code: str | None) -> None:
+    text = RAGGED % (least, domain)
+    if code is None:
+        assert undecided(loaded(text)) == ()
+    else:
+        assert [d.code for d in reported(text)] == [code]

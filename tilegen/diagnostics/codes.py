@@ -39,6 +39,7 @@ class Code(enum.Enum):
     BAD_EXTENT = enum.auto()
     BAD_INDEX = enum.auto()
     INDEX_RANGE = enum.auto()
+    INDEX_OF_SEQUENCE = enum.auto()
     LOOKUP_TYPE = enum.auto()
     WRONG_RANK = enum.auto()
     NEEDS_INDEX = enum.auto()

@@ -58,7 +58,7 @@ class Access:
     def involved(self) -> tuple[str, ...]:
         """The variables that say where: those of the index, and those that conditions tie to them."""
         names = dict.fromkeys(v for v, _ in self.index.terms)
-        groups = [{v for v, _ in x.terms} for x in self._members]
+        groups = [{v for v, _ in x.terms} for c in self.conditions for x in _members(c)]
         while more := [g for g in groups if g & names.keys() and not g <= names.keys()]:
             names |= dict.fromkeys(sorted(more[0]))
         return tuple(names)
@@ -68,11 +68,8 @@ class Access:
         """The sizes and scalars that decide where it leads."""
         extents = dict(self.variables)
         polys = [self.extent, self.index.offset, *(extents[v] for v in self.involved)]
-        return frozenset[str]().union(*(p.symbols for p in (*polys, *(x.offset for x in self._members))))
-
-    @property
-    def _members(self) -> list[Linear]:
-        return [x for c in self.conditions for alternative in c for x in alternative]
+        tied = [x.offset for c in self.conditions if variables_of(c) & {*self.involved} for x in _members(c)]
+        return frozenset[str]().union(*(p.symbols for p in (*polys, *tied)))
 
 
 @dataclass(frozen=True)
@@ -111,8 +108,8 @@ class _Place:
 
     def used(self) -> set[str]:
         """The variables in use."""
-        members = [m for c in self.conditions for alternative in c for m in alternative]
-        return {v for x in (*members, *(e for e in self.env.values() if e)) for v, _ in x.terms}
+        of_conditions = set[str]().union(*map(variables_of, self.conditions))
+        return of_conditions | {v for e in self.env.values() if e for v, _ in e.terms}
 
 
 @dataclass
@@ -200,7 +197,10 @@ class _Walk:
         used = place.used()
         for axis in e.axes:
             atoms = set(self.tree.atoms(axis))
-            env = {a: x for a, x in env.items() if a == axis or not atoms & set(self.tree.atoms(a))}
+            apart = {a: x for a, x in env.items() if a == axis or not atoms & set(self.tree.atoms(a))}
+            if any(not atoms >= set(self.tree.atoms(a)) for a in env.keys() - apart.keys()):
+                place = replace(place, exact=False)  # of a whole, the part that is not folded is not told
+            env = apart
             taken = [v for v in used if atoms & set(self.tree.atoms(_axis(v)))]
             env[axis] = Linear.variable(axis + "'" * max((v.count("'") + 1 for v in taken), default=0))
         inside = self._limited(replace(place, env=env), (*place.env, *e.axes), e.axes)
@@ -344,6 +344,14 @@ class _Walk:
 
 def _guard(guard: Guard) -> Alternatives:
     return compared(Linear((), guard.left - guard.right), guard.op)
+
+
+def variables_of(alternatives: Alternatives) -> set[str]:
+    return {v for x in _members(alternatives) for v, _ in x.terms}
+
+
+def _members(alternatives: Alternatives) -> list[Linear]:
+    return [x for alternative in alternatives for x in alternative]
 
 
 def _axis(variable: str) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tilegen.ir.accesses import Access, Declarations, accesses
+from tilegen.ir.accesses import Access, Declarations, accesses, variables_of
 from tilegen.ir.inequalities import Alternatives, Linear, Symbols, eliminated, position
 from tilegen.ir.poly import Poly
 from tilegen.ir.tile import Scalar, TileProgram
@@ -54,9 +54,12 @@ class Outside:
         """Where it leaves its dimension whatever the scalars are, if sizes are large enough."""
         return self._first(access, None) if access.exact else None
 
-    def possible(self, access: Access) -> bool:
-        """Whether it leaves its dimension for some sizes and scalars, as far as is known."""
-        return any(self._search(access, goal, None, False) is not None for _, goal in _goals(access))
+    def possibly(self, access: Access) -> Leaving | None:
+        """Whether it leaves its dimension for some sizes and scalars, as far as is known; it is not told where."""
+        for below, goal in _goals(access):
+            if self._search(access, goal, None, False) is not None:
+                return Leaving(access, "", str(access.index), below)
+        return None
 
     def at(self, access: Access, values: Mapping[str, int]) -> Leaving | None:
         """Where it leaves its dimension with these sizes and scalars; None too where that is not found, as where it
@@ -101,7 +104,10 @@ class Outside:
         if values is not None:
             conditions = tuple(tuple(tuple(x.at(values) for x in a) for a in c) for c in conditions)
             start = [x.at(values) for x in start]
-            if any(x.offset.symbols for x in (*start, *(x for c in conditions for a in c for x in a))):
+            tied = {*access.involved}  # other axes may be as long as a sequence, and say nothing of this index
+            start = [x for x in start if not x.offset.symbols or tied & {v for v, _ in x.terms}]
+            conditions = tuple(c for c in conditions if not _symbols(c) or tied & variables_of(c))
+            if any(x.offset.symbols for x in start) or any(map(_symbols, conditions)):
                 return None
         return _Search(self.symbols, order, high, sure, iter(range(MOST))).met(start, conditions)
 
@@ -141,7 +147,7 @@ class _Search:
 def undecided(program: TileProgram) -> tuple[Access, ...]:
     """The reads that leave their dimension or not as a launch's sizes and scalars have it."""
     outside = Outside(program.scalars)
-    return tuple(a for a in accesses(declared(program)) if outside.possible(a))
+    return tuple(a for a in accesses(declared(program)) if outside.possibly(a))
 
 
 def declared(program: TileProgram) -> Declarations:
@@ -152,6 +158,11 @@ def declared(program: TileProgram) -> Declarations:
         {d.name: d for d in program.definitions},
         program.domain,
     )
+
+
+def _symbols(alternatives: Alternatives) -> bool:
+    """Whether sizes or scalars are left in them."""
+    return any(x.offset.symbols for alternative in alternatives for x in alternative)
 
 
 def _goals(access: Access) -> tuple[tuple[bool, Linear], ...]:

@@ -58,7 +58,7 @@ def analyse(kernel: ast.Kernel, source: Source, params: Mapping[str, str | int |
     ragged = _ragged(kernel, scope)
     add_definitions([s for s in kernel.statements if isinstance(s, ast.Equation)], scope, tree)
     tensors = tuple(_with_otherwise(t, clauses, scope, tree) for t in scope.tensors.values())
-    check_ranges(scope, clauses)
+    check_ranges(scope, clauses, ragged)
     check_integers(scope, clauses)
     for definition in scope.definitions.values():
         _check_renamed_reads(definition, clauses, scope, tree)

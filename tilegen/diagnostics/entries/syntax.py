@@ -129,6 +129,12 @@ ENTRIES = (
         "an input has no value outside its dimensions, and only inequalities of positions keep an index inside",
     ),
     Entry(
+        Code.INDEX_OF_SEQUENCE,
+        "lengths of sequences decide whether this index of {name} stays in its dimension {dimension}",
+        ("{remedy}", "say in the scalar's constraint what it may be: `scalar k: i32 >= 0`"),
+        "lengths lie on the GPU, so that no launch can judge an index by them",
+    ),
+    Entry(
         Code.LOOKUP_TYPE, "positions are looked up in integer tensors, and {name} is none", ("declare {name} as i32",)
     ),
     Entry(Code.WRONG_RANK, "`{name}` is indexed by the wrong number of entries", ("give one entry a dimension",)),
