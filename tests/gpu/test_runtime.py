@@ -62,6 +62,7 @@ def test_torch_tensors(torch: Any) -> None:
 def test_cupy_arrays() -> None:
     cupy = pytest.importorskip("cupy")
     x = cupy.random.standard_normal((70, 64), dtype=cupy.float32)
+    cupy.cuda.Device().synchronize()  # the other stream does not wait for the one that x is made on
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         y = padded_sum()(X=x)
