@@ -391,6 +391,21 @@ def test_a_tile_that_begins_before_its_tensor_is_refused() -> None:
     assert "which can begin before its tensor" in found.message
 
 
+def test_a_tile_of_bytes_is_refused() -> None:
+    text = """kernel masked {
+      size   M, N
+      input  X: bf16[M, N]
+      input  keep: bool[M, N]
+      output Y: bf16[M, N]
+      tile x[i, j] = X[i, j]
+      tile m[i, j] = keep[i, j]
+      Y[i, j] = where(m[i, j], x[i, j], 0)
+    }"""
+    found = refused(text)
+    assert found.code == "MLS_UNSUPPORTED"
+    assert found.message.endswith("tile m, of bool, which no load brings")
+
+
 def test_rows_that_are_no_whole_lines_are_refused_by_name() -> None:
     with pytest.raises(TilegenError) as error:
         check(sample("copy"), {"M": 9, "N": 12})

@@ -13,6 +13,7 @@ from tilegen.passes.synchronise.geometry import TileGeometry, corner
 
 LDS_BYTES = 64 << 10
 WIDEST = 512  # positions that a load can be moved along a row
+LOADED = (2, 4)  # bytes of an element that loads bring
 
 
 def rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[tuple[Ring, ...], int]:
@@ -24,6 +25,8 @@ def rings(s: Scheduled, tiles: dict[str, TileGeometry]) -> tuple[tuple[Ring, ...
             fail(Code.MLS_UNSUPPORTED, g.move.span, what=f"tile {name}, whose rows are not equally far apart in memory")
         if any(c < 0 for e in g.move.at if isinstance(e, Affine) for _, c in e.offset.terms):
             fail(Code.MLS_UNSUPPORTED, g.move.span, what=f"tile {name}, which can begin before its tensor")
+        if g.tensor.dtype.bytes not in LOADED:
+            fail(Code.MLS_UNSUPPORTED, g.move.span, what=f"tile {name}, of {g.tensor.dtype}, which no load brings")
         if g.cols > WIDEST:
             fail(Code.MLS_UNSUPPORTED, g.move.span, what=f"tile {name}, whose rows have more than {WIDEST} positions")
         depth = s.tile(name).depth
