@@ -88,6 +88,16 @@ def test_what_is_known_at_build_time_is_a_number() -> None:
     assert all(not (isinstance(e, Apply) and e.op == "select") for e in subexpressions(program.definition("all").value))
 
 
+@pytest.mark.parametrize(
+    "condition", ["i < j and D > 0", "D > 0 and i < j", "i < j or D == 0", "not (D > 0 and i >= j)"]
+)
+def test_a_constant_that_leaves_a_condition_undecided_is_no_part_of_it(condition: str) -> None:
+    chosen = value(f"select({condition}, x, 0)")
+    assert isinstance(chosen, Apply)
+    ops = [e.op for e in subexpressions(chosen.args[0]) if isinstance(e, Apply)]
+    assert ops in (["lt"], ["not", "ge"])
+
+
 def test_a_default_over_sizes_stays_an_expression() -> None:
     default = loaded(KERNEL % "x").scalars[1].default
     assert isinstance(default, Apply)

@@ -64,7 +64,7 @@ class Elaborator:
             case ast.Unary(_, operand):
                 return apply("neg", (self.number(operand),), expr.span)
             case ast.Binary("and" | "or" as op, left, right):
-                return Apply(op, (self.truth(left), self.truth(right)), DType.BOOL, expr.span)
+                return _connected(op, self.truth(left), self.truth(right), expr.span)
             case ast.Binary(op, left, right):
                 return apply(_BINARY[op], (self.number(left), self.number(right)), expr.span)
             case ast.Compare(operands, ops):
@@ -223,6 +223,14 @@ class Elaborator:
         extra = tuple(self.number(a) for a in expr.extra)
         whole = name in ("sum", "max", "min") and all(a.dtype is DType.I32 for a in args)
         return Fold(name, tuple(axes), args, extra, DType.I32 if whole else DType.F32, expr.span)
+
+
+def _connected(op: str, a: Expr, b: Expr, span: Span) -> Expr:
+    """Both or either of two truth values; the other one where one is a constant, which leaves it to decide."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Number) and bool(one.value) == (op == "and"):
+            return other
+    return Apply(op, (a, b), DType.BOOL, span)
 
 
 def apply(op: str, args: tuple[Expr, ...], span: Span) -> Apply:
