@@ -209,8 +209,7 @@ class Kernel:
         if known and (met := self._forms.peek(known[0])) is not None:
             if met.recognise is not None:
                 self._latest = met, met.recognise
-            if self._fault_words:
-                self._raise_found()
+            self._raise_found()
             return met.call(arguments, known[1], self._launches)
         request, resolved = self._request(positional, arguments)
         first = next(iter(request.views.values()))

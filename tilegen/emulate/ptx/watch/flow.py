@@ -99,10 +99,10 @@ class Flow:
 
     def _only_writes_registers(self, at: int, target: int) -> bool:
         """Whether that is all that is done between a branch and its target, on whatever way there."""
-        first = _target(self._code[at])
+        moved = target - _target(self._code[at])  # from the places that labels name
         for instruction in self._code[at + 1 : target]:
             if instruction.opcode == "bra":  # it may lead forward, and no farther than this one
-                if not 0 < _target(instruction) - first + target - at <= target - at:
+                if not at < _target(instruction) + moved <= target:
                     return False
             elif instruction.opcode in _TURNS:
                 return False
