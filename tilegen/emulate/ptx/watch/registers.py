@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilegen.emulate.ptx.module import Address, Instruction, Not, Operand, Pair, Register, Vector
+from tilegen.emulate.ptx.types import Array
 
 
 def registers_of(instruction: Instruction) -> int:
@@ -38,6 +39,14 @@ def _any(items: Iterable[Operand]) -> int:
     mask = 0
     for item in items:
         mask |= _mask(item)
+    return mask
+
+
+def bits(registers: Array) -> int:
+    """The mask of registers by their indices."""
+    mask = 0
+    for index in registers.tolist():
+        mask |= 1 << index
     return mask
 
 

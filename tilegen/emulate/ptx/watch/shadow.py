@@ -116,3 +116,14 @@ class Shadow:
         earlier = self._writes[int(self._write[at])] if code is not Code.EMULATED_UNWRITTEN else None
         pc, deed = (-1, "") if earlier is None else (earlier.pc, earlier.deed)
         self._report(Conflict(code, access, at * CHUNK, pc, deed))
+
+
+def parts_of(chunks: Array, addresses: Array, nbytes: int) -> Array:
+    """Which bytes of each of these chunks, sorted, lie in the `nbytes` from one of the addresses on: a bit each."""
+    parts: Array = np.zeros(len(chunks), np.uint16)
+    whose, first = addresses // CHUNK, addresses % CHUNK
+    for chunk, at in zip(whose.tolist(), first.tolist(), strict=True):
+        n = int(np.searchsorted(chunks, chunk))
+        if n < len(chunks) and chunks[n] == chunk:
+            parts[n] |= ((1 << nbytes) - 1) << at
+    return parts

@@ -25,8 +25,8 @@ from tilegen.emulate.ptx.watch.declared import Tile
 from tilegen.emulate.ptx.watch.flow import Descriptor, Flow
 from tilegen.emulate.ptx.watch.origins import Load, WrongTileError
 from tilegen.emulate.ptx.watch.outputs import Outputs
-from tilegen.emulate.ptx.watch.registers import Flight, Product, registers_of
-from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow
+from tilegen.emulate.ptx.watch.registers import Flight, Product, bits, registers_of
+from tilegen.emulate.ptx.watch.shadow import CHUNK, Access, Conflict, Shadow, parts_of
 from tilegen.emulate.ptx.watch.tags import NO_REGISTER, Key
 from tilegen.emulate.ptx.wgmma_layout import chunk_indices
 from tilegen.targets.hopper.tensor_map import TensorMap
@@ -339,7 +339,7 @@ class Watch:
             deed = f"a copy by {self._role(w)}"
             access = Access(pc, self.clocks.copy + w, self._copies[w], self.clocks.know[w].copy(), False, deed)
             chunks = self._chunks(addresses[chosen], nbytes)
-            parts = _parts(chunks, addresses[chosen], nbytes) if nbytes < CHUNK else None
+            parts = parts_of(chunks, addresses[chosen], nbytes) if nbytes < CHUNK else None
             self.shadow.write(chunks, access, parts=parts)
 
     def commit_copies(self, threads: Array) -> None:
@@ -472,8 +472,8 @@ class Watch:
         """A product is issued. left: its first factor in shared memory, else `fragment`, the registers that hold it."""
         u = unit.base // WARPGROUP
         warps = range(unit.base // WARP, unit.base // WARP + 4)
-        d = _bits(accumulator)
-        a = 0 if fragment is None else _bits(fragment)
+        d = bits(accumulator)
+        a = 0 if fragment is None else bits(fragment)
         self._check_registers(self._flights[u], d, a)
         cores = self._cores[u]
         cores.issued += 1
@@ -582,21 +582,3 @@ def _shared(threads: Array, addresses: Array) -> tuple[Array, Array]:
         return (threads, addresses) if int(addresses.max()) >> 32 == 0 else (threads[:0], addresses[:0])
     here = window == 1
     return threads[here], addresses[here] & np.uint64(0xFFFFFFFF)
-
-
-def _bits(registers: Array) -> int:
-    mask = 0
-    for index in registers.tolist():
-        mask |= 1 << index
-    return mask
-
-
-def _parts(chunks: Array, addresses: Array, nbytes: int) -> Array:
-    """Which bytes of each of these chunks, sorted, lie in the `nbytes` from one of the addresses on: a bit each."""
-    parts: Array = np.zeros(len(chunks), np.uint16)
-    whose, first = addresses // CHUNK, addresses % CHUNK
-    for chunk, at in zip(whose.tolist(), first.tolist(), strict=True):
-        n = int(np.searchsorted(chunks, chunk))
-        if n < len(chunks) and chunks[n] == chunk:
-            parts[n] |= ((1 << nbytes) - 1) << at
-    return parts
